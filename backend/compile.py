@@ -1,0 +1,231 @@
+"""Lower a kernel graph to what the engine executes: demands become flat tables, tensors get addresses."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..graph import EdgeKind, KernelGraph, Node, Template
+from ..hwconfigs import Hardware
+from .demand import Demand, MemoryAccess, Stage, demand_of
+from .errors import SimulationError
+from .occupancy import Occupancy
+
+TICKS_PER_CYCLE = 1 << 16
+_SCOPES = {"subpartition": 0, "sm": 1, "tpc": 2, "gpc": 3, "chip": 4}
+_DIRECTIONS = {"load": 0, "store": 1, "atomic": 2}
+_POOLS = {"tma": 0, "lsu": 1}
+_KINDS = {"warp": 0, "unit": 1, "memory": 2}
+POLICIES = {"gto": 0, "lrr": 1, "oldest": 2}
+
+#: Cycles of work after which a node lets others in (sub-operations), and the most sub-operations a stage is cut into.
+QUANTUM_CYCLES = 64
+MAX_PIECES = 16
+#: Lines that one event moves in bulk fidelity on the way back, and the most lines of one block of the L2.
+CHUNK_LINES = 32
+BLOCK_LINES = 256
+
+
+def ticks(cycles: float) -> int:
+    """Cycles as integer engine time."""
+    return round(cycles * TICKS_PER_CYCLE)
+
+
+def q16(cycles_per_unit: float) -> int:
+    """Ticks a unit with 16 fractional bits."""
+    return round(cycles_per_unit * TICKS_PER_CYCLE * 65536)
+
+
+@dataclass
+class _Tables:
+    hw: Hardware
+    resources: dict[str, int]
+    use_resource: list[int] = field(default_factory=list)
+    use_sub: list[int] = field(default_factory=list)
+    use_ticks: list[int] = field(default_factory=list)
+    memory: list[int] = field(default_factory=list)
+    stages: list[int] = field(default_factory=list)
+    demands: list[int] = field(default_factory=list)
+
+    def resource(self, name: str, node: Node) -> int:
+        try:
+            return self.resources[name]
+        except KeyError:
+            import difflib
+
+            near = difflib.get_close_matches(name, self.resources, n=1)
+            hint = f"Did you mean {near[0]!r}?" if near else f"It has {', '.join(self.resources)}."
+            raise SimulationError(f"{node.label()}: {self.hw.name} has no resource {name!r}. {hint} New resources are declared as "
+                                  f"[resources.{name}] in a TOML override.") from None
+
+    def add_demand(self, node: Node, demand: Demand) -> int:
+        begin = len(self.stages) // 6
+        held = 0
+        stages = list(demand.stages)
+        for i, stage in enumerate(stages):
+            if stage.kind not in _KINDS:
+                raise SimulationError(f"{node.label()}: stage kind {stage.kind!r} is none of {', '.join(_KINDS)}")
+            if stage.kind == "warp":
+                if held and any(s.kind != "warp" for s in stages[:i]):
+                    raise SimulationError(f"{node.label()}: warp stages must come first")
+                if stage.hold_cycles > 0:
+                    self._stage(node, Stage("warp", stage.uses, 0.0, stage.hold_cycles, stage.pieces))
+                    self._stage(node, Stage("warp", {}, 0.0, stage.latency_cycles))
+                    held += 2
+                else:
+                    self._stage(node, stage)
+                    held += 1
+            else:
+                self._stage(node, stage)
+        self.demands += [begin, len(self.stages) // 6, held]
+        return len(self.demands) // 3 - 1
+
+    def _stage(self, node: Node, stage: Stage) -> None:
+        first = len(self.use_resource)
+        longest = 0.0
+        lanes: dict[int, int] = {}
+        for w in node.warps:
+            sub = w % self.hw.sm.subpartitions
+            lanes[sub] = lanes.get(sub, 0) + 1
+        for name, work in stage.uses.items():
+            if not work >= 0 or math.isinf(work):
+                raise SimulationError(f"{node.label()}: work {work} on {name} is not a finite number of at least 0")
+            index = self.resource(name, node)
+            info = self.hw.resources[name]
+            shares = [(sub, n / len(node.warps)) for sub, n in sorted(lanes.items())] if info.scope == "subpartition" else [(-1, 1.0)]
+            for sub, share in shares:
+                cycles = work * share / info.rate_per_cycle
+                longest = max(longest, cycles)
+                self.use_resource.append(index)
+                self.use_sub.append(sub)
+                self.use_ticks.append(ticks(cycles))
+        access = -1
+        if stage.kind == "memory":
+            if stage.access is None:
+                raise SimulationError(f"{node.label()}: a memory stage needs an access")
+            access = self._access(node, stage.access)
+        if stage.kind == "unit" and not stage.uses:
+            raise SimulationError(f"{node.label()}: a unit stage needs at least one resource")
+        wanted = stage.pieces if stage.pieces is not None else math.ceil(longest / QUANTUM_CYCLES)
+        pieces = max(1, min(wanted, math.ceil(longest / QUANTUM_CYCLES), MAX_PIECES))
+        self.stages += [_KINDS[stage.kind], first, len(self.use_resource), ticks(stage.latency_cycles), pieces, access]
+
+    def _access(self, node: Node, a: MemoryAccess) -> int:
+        rate = {name: self.hw.resources[name].rate_per_cycle for name in (a.front, a.port, *([a.sink] if a.sink else []))
+                if self.resource(name, node) >= 0}
+        if a.tile >= len(node.tiles) or node.tiles[a.tile].buffer.scope != "global":
+            raise SimulationError(f"{node.label()}: the memory access must name a tile in global memory")
+        self.memory += [
+            _DIRECTIONS[a.direction], int(a.merge_rows), a.tile, self.resource(a.front, node), self.resource(a.port, node),
+            self.resource(a.sink, node) if a.sink else -1, _POOLS[a.pool], q16(1 / rate[a.front]), q16(1 / rate[a.port]),
+            q16(1 / rate[a.sink]) if a.sink else 0, a.request_bytes, a.write_bytes, ticks(a.launch_cycles)]
+        return len(self.memory) // 13 - 1
+
+
+def _template(graph: KernelGraph, t: Template, tables: _Tables, memo: dict[Any, int]) -> dict[str, Any]:
+    tile_key = np.concatenate([t.tile_buffer[:, None], t.tile_mode[:, None], t.tile_extent], axis=1).astype(np.int64)
+    demand = np.empty(t.nodes, dtype=np.int32)
+    for i in range(t.nodes):
+        key = (int(t.node_type[i]), int(t.node_attrs[i]), int(t.node_warps[i]), bool(t.node_blocking[i]),
+               tile_key[t.tile_ptr[i]:t.tile_ptr[i + 1]].tobytes())
+        found = memo.get(key)
+        if found is None:
+            node = graph.node(t, i)
+            found = memo[key] = tables.add_demand(node, demand_of(node, tables.hw))
+        demand[i] = found
+    source = t.edge_src()
+    late = (t.edge_kind != EdgeKind.ISSUE).astype(np.int8)
+    order = np.lexsort((late, source))
+    issue = np.bincount(source[t.edge_kind == EdgeKind.ISSUE], minlength=t.nodes)
+    return {"demand": demand, "in_degree": np.bincount(t.edge_dst, minlength=t.nodes).astype(np.int32), "edge_ptr": t.edge_ptr,
+            "issue_end": (t.edge_ptr[:-1] + issue).astype(np.int32), "edge_dst": np.ascontiguousarray(t.edge_dst[order]),
+            "edge_reason": t.edge_reason[order].astype(np.uint8), "tile_ptr": t.tile_ptr, "tile_buffer": t.tile_buffer,
+            "tile_column": t.tile_column.reshape(-1), "tile_extent": t.tile_extent.reshape(-1),
+            "tile_offset": t.tile_offset.reshape(-1), "rank": t.tile_offset.shape[1]}
+
+
+def _blocks(graph: KernelGraph) -> list[list[int]]:
+    """For every buffer the largest box grid that all accesses of it respect: the unit in which bulk fidelity caches it."""
+    grid = [[0] * len(b.shape) for b in graph.buffers]
+    for index, t in enumerate(graph.templates):
+        columns = graph.instances.columns[graph.instances.template == index]
+        column_gcd = [int(np.gcd.reduce(c)) if len(c) else 0 for c in columns.T]
+        for b, buffer in enumerate(graph.buffers):
+            if buffer.scope != "global":
+                continue
+            tiles = np.flatnonzero(t.tile_buffer == b)
+            for d, size in enumerate(buffer.shape):
+                g = grid[b][d]
+                for extent, offset, column in {tuple(r) for r in np.stack(
+                        [t.tile_extent[tiles, d], t.tile_offset[tiles, d], t.tile_column[tiles, d]], axis=1).tolist()}:
+                    whole = offset == 0 and column < 0 and extent >= size
+                    g = math.gcd(g, offset, 0 if whole else extent, column_gcd[column] if column >= 0 else 0)
+                grid[b][d] = g
+    out = []
+    for buffer, found in zip(graph.buffers, grid, strict=True):
+        block = [min(g, n) if g else n for g, n in zip(found, buffer.shape, strict=True)]
+        if buffer.scope == "global" and block:
+            inner = max(1, 128 * 8 // buffer.bits)  # never finer than a line along the rows
+            block[-1] = min(max(block[-1], inner), buffer.shape[-1]) or 1
+            _split(block, buffer.bits)
+        out.append([max(1, n) for n in block])
+    return out
+
+
+def _split(block: list[int], bits: int) -> None:
+    """Halve `block` until it holds at most BLOCK_LINES lines, outer dimensions first."""
+    def lines() -> int:
+        return math.prod(block[:-1]) * max(1, -(-block[-1] * bits // 1024))
+
+    while lines() > BLOCK_LINES:
+        d = next((d for d in range(len(block)) if block[d] % 2 == 0 and (d < len(block) - 1 or block[d] * bits >= 2048)), None)
+        if d is None:
+            return
+        block[d] //= 2
+
+
+def compile_program(graph: KernelGraph, hw: Hardware, residency: Occupancy, *, clock_mhz: float, by_line: bool,
+                    policy: str) -> tuple[dict[str, Any], Sequence[str]]:
+    """Engine input for `graph` on `hw`, and the names of its resources in engine order.
+
+    Raises:
+        SimulationError: a node has no demand, or asks for a resource that the hardware lacks.
+    """
+    names = list(hw.resources)
+    tables = _Tables(hw, {name: i for i, name in enumerate(names)})
+    memo: dict[Any, int] = {}
+    templates = [_template(graph, t, tables, memo) for t in graph.templates]
+    tensors, base = [], 0
+    for buffer, block in zip(graph.buffers, _blocks(graph), strict=True):
+        strides = [max(1, s * buffer.bits // 8) for s in buffer.element_strides()]
+        tensors.append({"base": base, "element_bits": buffer.bits, "shape": np.array(buffer.shape, dtype=np.int64),
+                        "stride_bytes": np.array(strides, dtype=np.int64), "block": np.array(block, dtype=np.int64)})
+        if buffer.scope == "global":
+            span = sum((n - 1) * s for n, s in zip(buffer.shape, strides, strict=True)) + max(1, buffer.bits // 8)
+            base += -(-span // (2 << 20)) * (2 << 20)  # allocations start on 2 MiB pages
+    cycles_per_byte = clock_mhz * 1e6 / (hw.dram.peak_gbs * 1e9 * hw.dram.efficiency)
+    line = hw.l2.line_bytes
+    machine = {
+        "sms": hw.chip.sm_count, "subpartitions": hw.sm.subpartitions, "ctas_per_sm": residency.ctas_per_sm, "line_bytes": line,
+        "sector_bytes": hw.l2.sector_bytes, "scopes": np.array([_SCOPES[hw.resources[n].scope] for n in names], dtype=np.int32),
+        "l2_resource": names.index("l2"), "l2_q16": q16(1 / hw.resources["l2"].rate_per_cycle), "dram_q16": q16(cycles_per_byte),
+        "dram_turn_q16": q16(cycles_per_byte * hw.dram.turnaround_fraction),
+        "l2_capacity": int(hw.l2.capacity_bytes * hw.l2.usable_fraction), "l2_near": ticks(hw.l2.latency_near_cycles),
+        "l2_far": ticks(hw.l2.latency_far_cycles), "dram_latency": ticks(hw.dram.latency_cycles),
+        "pool_lines": np.array([hw.tma.inflight_lines if hw.tma.supported else 1,
+                                hw.lsu.inflight_sectors * hw.l2.sector_bytes // line], dtype=np.int64),
+        "kernel_launch": ticks(hw.launch.kernel_us * clock_mhz), "cta_gap": ticks(hw.launch.cta_gap_cycles),
+        "cta_dispatch": ticks(hw.launch.cta_dispatch_cycles), "policy": POLICIES[policy], "by_line": int(by_line),
+        "chunk_lines": 1 if by_line else CHUNK_LINES}
+    program: Mapping[str, Any] = {
+        "machine": machine, "tensors": tensors, "use_resource": np.array(tables.use_resource, dtype=np.int32),
+        "use_sub": np.array(tables.use_sub, dtype=np.int32), "use_ticks": np.array(tables.use_ticks, dtype=np.int64),
+        "memory": np.array(tables.memory, dtype=np.int64), "stages": np.array(tables.stages, dtype=np.int64),
+        "demands": np.array(tables.demands, dtype=np.int32), "templates": templates,
+        "instance_template": graph.instances.template, "columns": np.ascontiguousarray(graph.instances.columns).reshape(-1),
+        "columns_width": graph.instances.columns.shape[1]}
+    return dict(program), names

@@ -1,0 +1,129 @@
+"""Demands: what one node asks of the hardware. A node type is taught to the backend by one function::
+
+    @demand("fused_mma")
+    def fused_mma(node: Node, hw: Hardware) -> Demand:
+        return Demand([warp({"issue": 4}), unit({"tensor": 2 * m * n * k}, latency_cycles=40)])
+
+The engine sees only stages, resources and latencies; it knows no node-type names.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ..graph import Node
+from ..hwconfigs import Hardware
+from .errors import SimulationError
+
+
+@dataclass(frozen=True)
+class MemoryAccess:
+    """How one tile of the node travels between an SM and the memory system.
+
+    Attributes:
+        tile: which tile of the node (index into `node.tiles`).
+        direction: "load", "store" or "atomic".
+        front: resource that makes the requests (work 1 a request).
+        port: resource that moves bytes between the SM and the L2 (work 1 a byte).
+        sink: resource of the on-chip memory that the data enters or leaves (work 1 a byte), or None for registers.
+        pool: "tma" or "lsu": whose lines in flight it counts among.
+        request_bytes: contiguous bytes of one request.
+        write_bytes: bytes that one write request occupies on the port.
+        launch_cycles: before the first request.
+        merge_rows: rows that touch in memory make common requests.
+    """
+
+    tile: int
+    direction: str
+    front: str
+    port: str
+    pool: str
+    request_bytes: int
+    sink: str | None = None
+    write_bytes: int = 0
+    launch_cycles: float = 0.0
+    merge_rows: bool = False
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One step of a node. `kind` is "warp" (the executing warps are held), "unit" (a unit works behind their back, the first
+    resource in `uses` is that unit) or "memory".
+
+    `uses` maps a resource to the work in its unit, summed over all executing warps; resources of sub-partition scope share
+    it evenly among the warps' sub-partitions. `hold_cycles` holds the warps beyond the work, `latency_cycles` delays what
+    follows. `pieces` is how many parts of the stage may interleave with other nodes; chosen by the backend if None.
+    """
+
+    kind: str
+    uses: Mapping[str, float] = field(default_factory=dict)
+    hold_cycles: float = 0.0
+    latency_cycles: float = 0.0
+    pieces: int | None = None
+    access: MemoryAccess | None = None
+
+
+@dataclass(frozen=True)
+class Demand:
+    """The stages of a node, one after the other; warp stages come first."""
+
+    stages: Sequence[Stage]
+
+
+def warp(uses: Mapping[str, float], *, hold_cycles: float = 0.0, latency_cycles: float = 0.0, pieces: int | None = None) -> Stage:
+    """A stage that the warps execute themselves."""
+    return Stage("warp", uses, hold_cycles, latency_cycles, pieces)
+
+
+def unit(uses: Mapping[str, float], *, latency_cycles: float = 0.0, pieces: int | None = None) -> Stage:
+    """A stage that an asynchronous unit executes; the unit is the first resource of `uses`."""
+    return Stage("unit", uses, 0.0, latency_cycles, pieces)
+
+
+def memory(access: MemoryAccess, *, latency_cycles: float = 0.0) -> Stage:
+    """A stage that moves a tile."""
+    return Stage("memory", latency_cycles=latency_cycles, access=access)
+
+
+DemandFunction = Callable[[Node, Hardware], Demand]
+_FUNCTIONS: dict[str, DemandFunction] = {}
+_loaded = False
+
+
+def demand(node_type: str, *, replace: bool = False) -> Callable[[DemandFunction], DemandFunction]:
+    """Decorator that registers the demand of a node type.
+
+    Raises:
+        SimulationError: the type already has one, unless `replace`.
+    """
+
+    def register(function: DemandFunction) -> DemandFunction:
+        if not replace and node_type in _FUNCTIONS:
+            raise SimulationError(f"node type {node_type!r} already has a demand. Pass replace=True to change it.")
+        _FUNCTIONS[node_type] = function
+        return function
+
+    return register
+
+
+def demand_of(node: Node, hw: Hardware) -> Demand:
+    """The demand of `node` on `hw`.
+
+    Raises:
+        SimulationError: no function is registered for its type.
+    """
+    global _loaded
+    if not _loaded:
+        _loaded = True
+        from . import demands
+
+        for module in pkgutil.iter_modules(demands.__path__):
+            importlib.import_module(f"{demands.__name__}.{module.name}")
+    function = _FUNCTIONS.get(node.type)
+    if function is None:
+        raise SimulationError(f"node {node.label()}: no demand is registered for node type {node.type!r}. "
+                              f"Register one with @gtsim.backend.demand({node.type!r}).")
+    return function(node, hw)

@@ -1,0 +1,123 @@
+"""Copies: TMA, cp.async, and loads and stores by threads."""
+
+from __future__ import annotations
+
+from math import ceil, prod
+
+from ...graph import Node, Tile
+from ...hwconfigs import Hardware
+from ..demand import Demand, MemoryAccess, demand, memory, warp
+from ..errors import SimulationError
+
+
+def _tile(node: Node, *, scope_global: bool) -> tuple[int, Tile]:
+    for i, tile in enumerate(node.tiles):
+        if (tile.buffer.scope == "global") == scope_global:
+            return i, tile
+    raise SimulationError(f"{node.label()}: it needs a tile in {'global' if scope_global else 'on-chip'} memory")
+
+
+def _instructions(node: Node, nbytes: int, hw: Hardware, default_access: int = 16) -> float:
+    """Warp instructions that move `nbytes`."""
+    access = int(node.attrs.get("access_bytes", default_access))
+    return max(nbytes / (access * hw.sm.warp_threads), len(node.warps) * 1.0)
+
+
+def _tma_instructions(node: Node, tile: Tile) -> int:
+    box = node.attrs.get("box")
+    return ceil(tile.elements / prod(box)) if box else 1
+
+
+def _require_tma(node: Node, hw: Hardware) -> None:
+    if not hw.tma.supported:
+        raise SimulationError(f"{hw.name} has no TMA ({node.label()}). Compile the kernel for {hw.chip.arch}.")
+
+
+@demand("tma_load")
+def tma_load(node: Node, hw: Hardware) -> Demand:
+    """One thread issues; the TMA unit streams requests of up to 128 bytes a box row and deposits them in shared memory."""
+    _require_tma(node, hw)
+    at, tile = _tile(node, scope_global=True)
+    count = _tma_instructions(node, tile)
+    return Demand([
+        warp({"issue": 4 * count}, hold_cycles=count * hw.tma.issue_cycles),
+        memory(MemoryAccess(at, "load", "tma", "l2_to_sm", "tma", hw.tma.request_bytes, sink="smem",
+                            launch_cycles=max(hw.tma.launch_cycles - hw.tma.issue_cycles, 0))),
+    ])
+
+
+@demand("tma_store")
+def tma_store(node: Node, hw: Hardware) -> Demand:
+    """Completes when shared memory has been read (cp.async.bulk.wait_group.read); the data travels on."""
+    _require_tma(node, hw)
+    at, tile = _tile(node, scope_global=True)
+    count = _tma_instructions(node, tile)
+    direction = "atomic" if node.attrs.get("reduce") else "store"
+    return Demand([
+        warp({"issue": 4 * count}, hold_cycles=count * hw.tma.store_issue_cycles),
+        memory(MemoryAccess(at, direction, "tma", "sm_to_l2", "tma", hw.tma.request_bytes, sink="smem",
+                            write_bytes=hw.l2.sector_bytes, launch_cycles=hw.tma.launch_cycles)),
+    ])
+
+
+@demand("cp_async")
+def cp_async(node: Node, hw: Hardware) -> Demand:
+    """cp.async: issued by every lane, lands in shared memory without passing registers."""
+    at, tile = _tile(node, scope_global=True)
+    count = _instructions(node, tile.nbytes, hw)
+    return Demand([
+        warp({"issue": count}, hold_cycles=count / len(node.warps) * hw.cp_async.issue_cycles),
+        memory(MemoryAccess(at, "load", "lsu", "l2_to_sm", "lsu", hw.l2.line_bytes, sink="smem", merge_rows=True)),
+    ])
+
+
+@demand("global_load")
+def global_load(node: Node, hw: Hardware) -> Demand:
+    """ld.global into registers."""
+    at, tile = _tile(node, scope_global=True)
+    return Demand([
+        warp({"issue": _instructions(node, tile.nbytes, hw)}),
+        memory(MemoryAccess(at, "load", "lsu", "l2_to_sm", "lsu", hw.l2.line_bytes, merge_rows=True)),
+    ])
+
+
+@demand("global_store")
+def global_store(node: Node, hw: Hardware) -> Demand:
+    """st.global from registers. A warp instruction makes one request a row that it touches; a request takes whole sectors."""
+    return _register_store(node, hw, "store")
+
+
+@demand("atomic")
+def atomic(node: Node, hw: Hardware) -> Demand:
+    """red/atom at the L2: like a store, but the L2 reads before it writes."""
+    return _register_store(node, hw, "atomic")
+
+
+def _register_store(node: Node, hw: Hardware, direction: str) -> Demand:
+    at, tile = _tile(node, scope_global=True)
+    row = max(1, min(int(node.attrs.get("row_bytes", hw.l2.line_bytes)), hw.l2.line_bytes))
+    sector = hw.l2.sector_bytes
+    return Demand([
+        warp({"issue": _instructions(node, tile.nbytes, hw)}),
+        memory(MemoryAccess(at, direction, "lsu", "sm_to_l2", "lsu", row, write_bytes=-(-row // sector) * sector,
+                            merge_rows=row >= hw.l2.line_bytes)),
+    ])
+
+
+@demand("shared_load")
+def shared_load(node: Node, hw: Hardware) -> Demand:
+    """ld.shared or ldmatrix."""
+    return _shared(node, hw)
+
+
+@demand("shared_store")
+def shared_store(node: Node, hw: Hardware) -> Demand:
+    """st.shared or stmatrix."""
+    return _shared(node, hw)
+
+
+def _shared(node: Node, hw: Hardware) -> Demand:
+    nbytes = next((t.nbytes for t in node.tiles if t.buffer.scope in ("shared", "remote_shared")), None)
+    if nbytes is None:
+        raise SimulationError(f"{node.label()}: it needs a tile in shared memory")
+    return Demand([warp({"issue": _instructions(node, nbytes, hw), "smem": nbytes}, latency_cycles=hw.smem.latency_cycles)])

@@ -1,0 +1,256 @@
+// Python binding: flat arrays in, flat arrays out.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+
+#include <stdexcept>
+#include <string>
+
+#include "engine.hpp"
+
+namespace nb = nanobind;
+using namespace gtsim;
+
+namespace {
+
+template <typename T>
+std::vector<T> vec(const nb::dict& d, const char* name) {
+  using Array = nb::ndarray<const T, nb::c_contig, nb::device::cpu>;
+  Array array;
+  if (!d.contains(name) || !nb::try_cast<Array>(d[name], array))
+    throw std::invalid_argument(std::string("engine input ") + name + " is missing or has the wrong type");
+  return std::vector<T>(array.data(), array.data() + array.size());
+}
+
+std::int64_t integer(const nb::dict& d, const char* name) {
+  std::int64_t value = 0;
+  if (!d.contains(name) || !nb::try_cast<std::int64_t>(d[name], value))
+    throw std::invalid_argument(std::string("engine input ") + name + " is missing or no integer");
+  return value;
+}
+
+void require(bool ok, const char* what) {
+  if (!ok) throw std::invalid_argument(std::string("engine input is inconsistent: ") + what);
+}
+
+// Every value of `values` lies in [low, high).
+template <typename T>
+void in_range(const std::vector<T>& values, std::int64_t low, std::int64_t high, const char* what) {
+  for (const T v : values) require(static_cast<std::int64_t>(v) >= low && static_cast<std::int64_t>(v) < high, what);
+}
+
+void index_array(const std::vector<std::int32_t>& ptr, std::size_t count, std::size_t total, const char* what) {
+  require(ptr.size() == count + 1 && ptr.front() == 0 && static_cast<std::size_t>(ptr.back()) == total, what);
+  for (std::size_t i = 0; i < count; ++i) require(ptr[i] <= ptr[i + 1], what);
+}
+
+Machine machine_of(const nb::dict& d) {
+  Machine m{};
+  m.sms = static_cast<std::int32_t>(integer(d, "sms"));
+  m.subpartitions = static_cast<std::int32_t>(integer(d, "subpartitions"));
+  m.ctas_per_sm = static_cast<std::int32_t>(integer(d, "ctas_per_sm"));
+  m.line_bytes = static_cast<std::int32_t>(integer(d, "line_bytes"));
+  m.sector_bytes = static_cast<std::int32_t>(integer(d, "sector_bytes"));
+  for (const std::int32_t s : vec<std::int32_t>(d, "scopes")) {
+    require(s >= 0 && s <= 4, "scopes");
+    m.scopes.push_back(static_cast<Scope>(s));
+  }
+  m.l2_resource = static_cast<std::int32_t>(integer(d, "l2_resource"));
+  m.l2_q16 = integer(d, "l2_q16");
+  m.dram_q16 = integer(d, "dram_q16");
+  m.dram_turn_q16 = integer(d, "dram_turn_q16");
+  m.l2_capacity = integer(d, "l2_capacity");
+  m.l2_near = integer(d, "l2_near");
+  m.l2_far = integer(d, "l2_far");
+  m.dram_latency = integer(d, "dram_latency");
+  const auto pools = vec<std::int64_t>(d, "pool_lines");
+  require(pools.size() == kPools, "pool_lines");
+  std::copy(pools.begin(), pools.end(), m.pool_lines.begin());
+  m.kernel_launch = integer(d, "kernel_launch");
+  m.cta_gap = integer(d, "cta_gap");
+  m.cta_dispatch = integer(d, "cta_dispatch");
+  m.policy = static_cast<std::int32_t>(integer(d, "policy"));
+  m.by_line = integer(d, "by_line") != 0;
+  m.chunk_lines = static_cast<std::int32_t>(integer(d, "chunk_lines"));
+  require(m.sms > 0 && m.subpartitions > 0 && m.ctas_per_sm > 0 && m.line_bytes > 0 && m.sector_bytes > 0 && m.chunk_lines > 0,
+          "machine sizes must be positive");
+  require(m.line_bytes / m.sector_bytes <= 4, "more than four sectors a line");
+  require(m.l2_resource >= 0 && m.l2_resource < static_cast<std::int32_t>(m.scopes.size()), "l2_resource");
+  return m;
+}
+
+Template template_of(const nb::dict& d, const Program& p) {
+  Template t{};
+  t.demand = vec<std::int32_t>(d, "demand");
+  t.nodes = static_cast<std::int32_t>(t.demand.size());
+  t.in_degree = vec<std::int32_t>(d, "in_degree");
+  t.edge_ptr = vec<std::int32_t>(d, "edge_ptr");
+  t.issue_end = vec<std::int32_t>(d, "issue_end");
+  t.edge_dst = vec<std::int32_t>(d, "edge_dst");
+  t.edge_reason = vec<std::uint8_t>(d, "edge_reason");
+  t.tile_ptr = vec<std::int32_t>(d, "tile_ptr");
+  t.tile_buffer = vec<std::int32_t>(d, "tile_buffer");
+  t.tile_column = vec<std::int32_t>(d, "tile_column");
+  t.tile_extent = vec<std::int32_t>(d, "tile_extent");
+  t.tile_offset = vec<std::int64_t>(d, "tile_offset");
+  t.rank = static_cast<std::int32_t>(integer(d, "rank"));
+  const auto n = static_cast<std::size_t>(t.nodes);
+  const std::size_t tiles = t.tile_buffer.size() , rank = static_cast<std::size_t>(t.rank);
+  require(n > 0 && t.in_degree.size() == n && t.issue_end.size() == n, "template arrays");
+  index_array(t.edge_ptr, n, t.edge_dst.size(), "edge_ptr");
+  index_array(t.tile_ptr, n, tiles, "tile_ptr");
+  require(t.edge_reason.size() == t.edge_dst.size(), "edge_reason");
+  require(t.tile_offset.size() == tiles * rank && t.tile_column.size() == tiles * rank && t.tile_extent.size() == tiles * rank, "tiles");
+  in_range(t.demand, 0, static_cast<std::int64_t>(p.demands.size()), "demand");
+  in_range(t.edge_dst, 0, t.nodes, "edge_dst");
+  in_range(t.edge_reason, 0, kReasons, "edge_reason");
+  in_range(t.tile_buffer, 0, static_cast<std::int64_t>(p.tensors.size()), "tile_buffer");
+  in_range(t.tile_column, -1, p.columns_width, "tile_column");
+  std::vector<std::int32_t> degree(n, 0);
+  for (const std::int32_t dst : t.edge_dst) ++degree[static_cast<std::size_t>(dst)];
+  require(degree == t.in_degree, "in_degree");
+  for (std::size_t i = 0; i < n; ++i) {
+    require(t.issue_end[i] >= t.edge_ptr[i] && t.issue_end[i] <= t.edge_ptr[i + 1], "issue_end");
+    const Demand& demand = p.demands[static_cast<std::size_t>(t.demand[i])];
+    for (std::int32_t s = demand.stage_begin; s < demand.stage_end; ++s) {
+      const Stage& stage = p.stages[static_cast<std::size_t>(s)];
+      if (stage.kind != StageKind::kMemory) continue;
+      const std::int32_t tile = p.memory[static_cast<std::size_t>(stage.memory)].tile;
+      require(t.tile_ptr[i] + tile < t.tile_ptr[i + 1], "a memory stage names a tile that its node lacks");
+      const auto buffer = static_cast<std::size_t>(t.tile_buffer[static_cast<std::size_t>(t.tile_ptr[i] + tile)]);
+      require(p.tensors[buffer].rank > 0 && p.tensors[buffer].rank <= t.rank && p.tensors[buffer].rank <= 8, "tensor rank");
+    }
+  }
+  return t;
+}
+
+Program program_of(const nb::dict& d) {
+  Program p;
+  p.machine = machine_of(nb::cast<nb::dict>(d["machine"]));
+  const auto resources = static_cast<std::int64_t>(p.machine.scopes.size());
+  for (nb::handle h : nb::cast<nb::list>(d["tensors"])) {
+    const auto td = nb::cast<nb::dict>(h);
+    Tensor t{};
+    t.base = integer(td, "base");
+    t.element_bits = static_cast<std::int32_t>(integer(td, "element_bits"));
+    t.shape = vec<std::int64_t>(td, "shape");
+    t.stride_bytes = vec<std::int64_t>(td, "stride_bytes");
+    t.block = vec<std::int64_t>(td, "block");
+    t.rank = static_cast<std::int32_t>(t.shape.size());
+    require(t.stride_bytes.size() == t.shape.size() && t.block.size() == t.shape.size() && t.element_bits > 0, "tensor");
+    in_range(t.block, 1, std::int64_t{1} << 40, "tensor block");
+    p.tensors.push_back(std::move(t));
+  }
+  const auto use_resource = vec<std::int32_t>(d, "use_resource");
+  const auto use_sub = vec<std::int32_t>(d, "use_sub");
+  const auto use_ticks = vec<std::int64_t>(d, "use_ticks");
+  require(use_sub.size() == use_resource.size() && use_ticks.size() == use_resource.size(), "uses");
+  in_range(use_resource, 0, resources, "use_resource");
+  in_range(use_ticks, 0, kNever, "use_ticks");
+  for (std::size_t i = 0; i < use_resource.size(); ++i) {
+    const bool per_sub = p.machine.scopes[static_cast<std::size_t>(use_resource[i])] == Scope::kSubpartition;
+    require(per_sub ? use_sub[i] >= 0 && use_sub[i] < p.machine.subpartitions : use_sub[i] == -1, "use_sub");
+    p.uses.push_back({use_resource[i], use_sub[i], use_ticks[i]});
+  }
+  const auto memory = vec<std::int64_t>(d, "memory");  // rows of 13
+  constexpr std::size_t kMemoryRow = 13;
+  require(memory.size() % kMemoryRow == 0, "memory");
+  for (std::size_t i = 0; i < memory.size(); i += kMemoryRow) {
+    const auto at = [&](std::size_t k) { return memory[i + k]; };
+    const auto small = [&](std::size_t k) { return static_cast<std::int32_t>(memory[i + k]); };
+    require(at(0) >= 0 && at(0) <= 2 && at(2) >= 0 && at(3) >= 0 && at(3) < resources && at(4) >= 0 && at(4) < resources &&
+                at(5) >= -1 && at(5) < resources && at(6) >= 0 && at(6) < kPools && at(10) > 0 && at(11) >= 0 && at(12) >= 0,
+            "memory access");
+    p.memory.push_back({static_cast<Direction>(at(0)), at(1) != 0, small(2), small(3), small(4), small(5), small(6), at(7), at(8),
+                        at(9), small(10), small(11), at(12)});
+    for (const std::size_t k : {std::size_t{3}, std::size_t{4}, std::size_t{5}})
+      require(at(k) < 0 || p.machine.scopes[static_cast<std::size_t>(at(k))] != Scope::kSubpartition,
+              "memory accesses cannot use sub-partition resources");
+  }
+  const auto stages = vec<std::int64_t>(d, "stages");  // rows of 6
+  constexpr std::size_t kStageRow = 6;
+  require(stages.size() % kStageRow == 0, "stages");
+  for (std::size_t i = 0; i < stages.size(); i += kStageRow) {
+    const auto at = [&](std::size_t k) { return stages[i + k]; };
+    require(at(0) >= 0 && at(0) <= 2 && at(1) >= 0 && at(1) <= at(2) && at(2) <= static_cast<std::int64_t>(p.uses.size()) &&
+                at(3) >= 0 && at(4) > 0 && (at(0) != 2 || (at(5) >= 0 && at(5) < static_cast<std::int64_t>(p.memory.size()))) &&
+                (at(0) != 1 || at(1) < at(2)),
+            "stages");
+    p.stages.push_back({static_cast<StageKind>(at(0)), static_cast<std::int32_t>(at(1)), static_cast<std::int32_t>(at(2)), at(3),
+                        static_cast<std::int32_t>(at(4)), static_cast<std::int32_t>(at(5))});
+  }
+  const auto demands = vec<std::int32_t>(d, "demands");  // rows of 3
+  require(demands.size() % 3 == 0, "demands");
+  for (std::size_t i = 0; i < demands.size(); i += 3) {
+    require(demands[i] >= 0 && demands[i] <= demands[i + 1] && static_cast<std::size_t>(demands[i + 1]) <= p.stages.size() &&
+                demands[i + 2] >= 0 && demands[i + 2] <= demands[i + 1] - demands[i],
+            "demands");
+    p.demands.push_back({demands[i], demands[i + 1], demands[i + 2]});
+  }
+  p.instance_template = vec<std::int32_t>(d, "instance_template");
+  p.columns = vec<std::int64_t>(d, "columns");
+  p.columns_width = static_cast<std::int32_t>(integer(d, "columns_width"));
+  require(p.columns.size() == p.instance_template.size() * static_cast<std::size_t>(p.columns_width), "columns");
+  for (nb::handle h : nb::cast<nb::list>(d["templates"])) p.templates.push_back(template_of(nb::cast<nb::dict>(h), p));
+  in_range(p.instance_template, 0, static_cast<std::int64_t>(p.templates.size()), "instance_template");
+  return p;
+}
+
+template <typename T>
+nb::object array(std::vector<T> values, std::initializer_list<std::size_t> shape) {
+  auto* kept = new std::vector<T>(std::move(values));
+  nb::capsule owner(kept, [](void* v) noexcept { delete static_cast<std::vector<T>*>(v); });
+  return nb::cast(nb::ndarray<nb::numpy, T>(kept->data(), shape, owner));
+}
+
+nb::dict run(const nb::dict& input, std::int32_t observed_sm, nb::object progress) {
+  const Program program = program_of(input);
+  const auto poll = [&](double done) {
+    nb::gil_scoped_acquire gil;
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    if (!progress.is_none()) progress(done);
+  };
+  Outcome out;
+  {
+    nb::gil_scoped_release release;
+    out = Engine(program, observed_sm, poll).run();
+  }
+  nb::dict result;
+  result["ticks"] = out.end;
+  result["events"] = out.events;
+  const Traffic& t = out.traffic;
+  result["traffic"] = array<std::int64_t>({t.l2_read, t.l2_written, t.dram_read, t.dram_written, t.l2_hit, t.l2_requests}, {6});
+  const std::size_t resources = out.busy.size();
+  result["busy"] = array(std::move(out.busy), {resources});
+  result["queued"] = array(std::move(out.queued), {resources - 1});
+  nb::list nodes;
+  constexpr std::size_t kColumns = kReasons + 4;
+  for (const auto& stats : out.nodes) {
+    std::vector<std::int64_t> rows;
+    rows.reserve(stats.size() * kColumns);
+    for (const NodeStats& s : stats) {
+      rows.insert(rows.end(), s.wait.begin(), s.wait.end());
+      rows.insert(rows.end(), {s.queue, s.service, s.latency, s.count});
+    }
+    nodes.append(array(std::move(rows), {stats.size(), kColumns}));
+  }
+  result["nodes"] = nodes;
+  std::vector<std::int64_t> spans;
+  for (const Span& s : out.spans) spans.insert(spans.end(), {s.instance, s.node, s.ready, s.start, s.released, s.done});
+  result["spans"] = array(std::move(spans), {out.spans.size(), 6});
+  const std::size_t n = out.instance_start.size();
+  result["instance_start"] = array(std::move(out.instance_start), {n});
+  result["instance_end"] = array(std::move(out.instance_end), {n});
+  return result;
+}
+
+}  // namespace
+
+NB_MODULE(_engine, m) {
+  m.doc() = "Event engine of gtsim: executes tile graphs that were lowered to demands.";
+  m.attr("TICKS_PER_CYCLE") = kTicksPerCycle;
+  m.attr("REASONS") = kReasons;
+  m.def("run", &run, nb::arg("program"), nb::arg("observed_sm") = -1, nb::arg("progress") = nb::none(),
+        "Execute a program (see backend/compile.py for its layout). Raises ValueError for inconsistent input, RuntimeError "
+        "for a deadlock, KeyboardInterrupt on Ctrl-C.");
+}

@@ -1,0 +1,119 @@
+// The event engine: executes instances of templates on the resources of a machine.
+//
+// Node life: blocked -> ready -> issued -> executing -> completed. A node runs the stages of its demand one after the
+// other. Warp stages compete for issue slots and pipes of their sub-partitions under a scheduling policy; asynchronous
+// stages queue at their unit; memory stages move a tile. Issue edges are released when the last warp stage ends,
+// all others when the node completes.
+#pragma once
+#include <deque>
+#include <functional>
+#include <vector>
+
+#include "event_queue.hpp"
+#include "memory.hpp"
+#include "program.hpp"
+#include "servers.hpp"
+#include "tiles.hpp"
+
+namespace gtsim {
+
+class Engine {
+ public:
+  // `poll` is called now and then with the share of instances that are done; it may throw to stop the run.
+  // `observed_sm` >= 0 records a span for every node that runs there.
+  Engine(const Program& program, std::int32_t observed_sm, std::function<void(double)> poll);
+  Outcome run();
+
+ private:
+  enum Kind : std::int32_t { kIssue, kWarpDone, kAsync, kStageDone, kL2, kReturn, kPieceDone, kStore, kStart };
+
+  struct Slot {
+    std::int32_t instance = -1, remaining = 0;
+    const Template* shape = nullptr;
+    std::vector<std::int32_t> missing;        // unreleased incoming edges
+    std::vector<Tick> ordered, begun, done;   // program order reached; first service; end of the warps' part
+    std::vector<std::int32_t> stage, subop;
+  };
+  struct Candidate {
+    std::int32_t slot, node;
+    Tick since;      // ready for its next piece
+    std::uint64_t age;
+    std::int32_t blocked_on;
+  };
+  struct Wait {
+    std::int32_t piece;
+    Tick since;
+  };
+  struct Sm {
+    std::vector<Slot> slots;
+    std::vector<Candidate> candidates;
+    Tick next_issue = kNever;
+    std::uint64_t last_age = ~std::uint64_t{0};
+    std::array<std::deque<Wait>, kPools> waiting;
+    std::array<std::int64_t, kPools> in_flight{};
+  };
+  struct Transfer {
+    std::int32_t sm, slot, node, left;  // left: pieces under way
+    std::int32_t next, chunk;           // stores: the piece and chunk that leave next
+    const MemoryAccess* access;
+    std::vector<Piece> pieces;  // stores keep their pieces here
+    Tick end;
+  };
+  struct PieceState {
+    Piece piece;
+    const MemoryAccess* access;
+    std::int32_t transfer, sm, chunk, chunks;  // transfer: -1 for stores that have left the SM
+    Tick first, last;
+  };
+
+  void start_instance(std::int32_t sm, std::int32_t slot, std::int32_t instance, Tick now);
+  void retire(std::int32_t sm, std::int32_t slot, Tick now);
+  void release(std::int32_t sm, std::int32_t slot, std::int32_t from, std::int32_t to, Tick now);
+  void drain(Tick now);
+  void begin(std::int32_t sm, std::int32_t slot, std::int32_t node, Tick now);
+  void run_stage(std::int32_t sm, std::int32_t slot, std::int32_t node, Tick now);
+  void next_stage(std::int32_t sm, std::int32_t slot, std::int32_t node, Tick now);
+  void complete(std::int32_t sm, std::int32_t slot, std::int32_t node, Tick now);
+  void warp_work_ends(std::int32_t sm, std::int32_t slot, std::int32_t node, Tick now, Tick end);
+  void warp_part_ended(std::int32_t sm, std::int32_t slot, std::int32_t node, Tick now);
+  void count_warp_part(Slot& slot, std::int32_t node, Tick end);
+  void schedule_issue(std::int32_t sm, Tick when);
+  Tick occupy(std::int32_t sm, Slot& slot, std::int32_t node, const Stage& stage, Tick now);
+  void arbitrate(std::int32_t sm, Tick now);
+  void async_piece(std::int32_t sm, std::int32_t slot, std::int32_t node, Tick now);
+  void start_transfer(std::int32_t sm, std::int32_t slot, std::int32_t node, Tick now);
+  void pump(std::int32_t sm, std::int32_t pool, Tick now);
+  void at_l2(std::int32_t piece, Tick now);
+  void returned(std::int32_t piece, Tick now);
+  void piece_done(std::int32_t piece, Tick now);
+  void store_piece(std::int32_t transfer, Tick now);
+  Tick earliest(std::int32_t sm, const Stage& stage, std::int32_t* blocked_on);
+  const Stage& stage_of(const Slot& slot, std::int32_t node) const;
+  NodeStats& stats(const Slot& slot, std::int32_t node);
+  std::int32_t new_transfer();
+  std::int32_t new_piece();
+
+  struct Ready {
+    std::int32_t sm, slot, node;
+  };
+
+  const Program& program_;
+  const Machine& machine_;
+  const std::int32_t observed_sm_;
+  std::function<void(double)> poll_;
+  EventQueue queue_;
+  Servers servers_;
+  Outcome outcome_;
+  MemorySystem memory_;
+  std::vector<Sm> sms_;
+  std::vector<Transfer> transfers_;
+  std::vector<PieceState> pieces_;
+  std::vector<std::int32_t> free_transfers_, free_pieces_;
+  std::vector<Ready> ready_;
+  std::vector<Piece> scratch_;
+  std::int32_t next_instance_ = 0, finished_ = 0;
+  std::uint64_t next_age_ = 0;
+  std::vector<std::vector<Span>> open_spans_;
+};
+
+}  // namespace gtsim

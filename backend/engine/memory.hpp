@@ -1,0 +1,121 @@
+// The memory system behind the SMs: L2 and DRAM as seen by one run of requests.
+#pragma once
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+
+#include "l2_cache.hpp"
+#include "program.hpp"
+#include "servers.hpp"
+#include "tiles.hpp"
+
+namespace gtsim {
+
+class MemorySystem {
+ public:
+  MemorySystem(const Machine& machine, Servers& servers, Traffic& traffic)
+      : machine_(machine), servers_(servers), traffic_(traffic), cache_(machine.l2_capacity) {}
+
+  struct Window {
+    Tick first, last;  // when the first and the last byte are back at the SM
+  };
+
+  // Requests of `piece` reach the L2 from `first` to `last`; the data is back within the returned window.
+  Window load(const Piece& piece, std::int32_t sm, Tick first, Tick last) {
+    L2Cache::Block& block = cache_.touch(piece.key, footprint(piece));
+    const std::uint32_t missing = piece.mask & ~(block.mask & kValid);
+    Tick ready_first = first, ready_last = last;
+    traffic_.l2_read += piece.sector_bytes;
+    traffic_.l2_requests += piece.lines;
+    if (missing != 0) {
+      const std::int64_t bytes = machine_.by_line ? std::popcount(missing) * machine_.sector_bytes : piece.bytes;
+      const Tick start = dram(first, bytes, false);
+      ready_first = start + machine_.dram_latency;
+      ready_last = std::max(start + scaled(bytes, machine_.dram_q16), last) + machine_.dram_latency;
+      block.ready = std::max(block.ready, ready_last);
+      block.mask |= piece.mask & kValid;
+      traffic_.dram_read += bytes;
+    } else {
+      traffic_.l2_hit += piece.lines;
+      if (block.ready > first) {
+        ready_first = std::max(first, block.ready - (last - first));
+        ready_last = std::max(last, block.ready);
+      }
+    }
+    shrink(first);
+    const Tick work = scaled(piece.sector_bytes, machine_.l2_q16);
+    const Tick start = servers_.reserve(machine_.l2_resource, 0, 0, first, work);
+    const Tick near = latency(piece.key, sm, true), far = piece.lines > 1 ? machine_.l2_far : near;
+    return {std::max(start, ready_first) + (piece.lines > 1 ? machine_.l2_near : near),
+            std::max(std::max(start + work, last), ready_last) + far};
+  }
+
+  // Data of `piece` reaches the L2 at `now`; returns when it is there.
+  Tick store(const Piece& piece, Tick now, bool atomic) {
+    L2Cache::Block& block = cache_.touch(piece.key, footprint(piece));
+    if (atomic && (piece.mask & ~(block.mask & kValid)) != 0) {
+      dram(now, piece.bytes, false);
+      traffic_.dram_read += piece.bytes;
+    }
+    block.mask |= piece.mask & kValid;
+    if (machine_.by_line) {
+      block.mask |= (piece.mask & kLineSectors) << kDirtyShift;
+      block.dirty = std::popcount(block.mask & (kLineSectors << kDirtyShift)) * machine_.sector_bytes;
+    } else {
+      block.dirty = piece.bytes;
+    }
+    traffic_.l2_written += piece.sector_bytes;
+    shrink(now);
+    const Tick work = scaled(atomic ? 2 * piece.sector_bytes : piece.sector_bytes, machine_.l2_q16);
+    return servers_.reserve(machine_.l2_resource, 0, 0, now, work) + work + machine_.l2_near / 2;
+  }
+
+  Tick dram_busy() const { return dram_busy_; }
+
+ private:
+  static constexpr std::uint32_t kLineSectors = 0xF;   // sectors of a 128-byte line
+  static constexpr int kDirtyShift = 16;
+  static constexpr std::uint32_t kValid = 0xFFFF;
+
+  std::int32_t footprint(const Piece& piece) const { return machine_.by_line ? machine_.line_bytes : piece.bytes; }
+
+  Tick latency(std::uint64_t key, std::int32_t sm, bool /*hit*/) const {
+    const bool upper_sm = 2 * sm >= machine_.sms;
+    return ((std::popcount(key) & 1) != 0) == upper_sm ? machine_.l2_near : machine_.l2_far;
+  }
+
+  void shrink(Tick now) {
+    for (std::int64_t dirty = cache_.evict(); dirty >= 0; dirty = cache_.evict()) {
+      if (dirty > 0) {
+        dram(now, dirty, true);
+        traffic_.dram_written += dirty;
+      }
+    }
+  }
+
+  // The channels serve reads and writes in the order of arrival; a mix of both costs turnarounds.
+  Tick dram(Tick now, std::int64_t bytes, bool write) {
+    (write ? recent_written_ : recent_read_) += bytes;
+    const std::int64_t total = recent_written_ + recent_read_;
+    const std::int64_t mixed = 2 * std::min(recent_written_, recent_read_);
+    const Tick work = scaled(bytes, machine_.dram_q16) + scaled(bytes * mixed / total, machine_.dram_turn_q16);
+    if (total > kRecentBytes) {
+      recent_written_ /= 2;
+      recent_read_ /= 2;
+    }
+    const Tick start = std::max(now, dram_free_);
+    dram_free_ = start + work;
+    dram_busy_ += work;
+    return start;
+  }
+
+  static constexpr std::int64_t kRecentBytes = 1 << 20;  // window over which the mix of reads and writes is taken
+  const Machine& machine_;
+  Servers& servers_;
+  Traffic& traffic_;
+  L2Cache cache_;
+  Tick dram_free_ = 0, dram_busy_ = 0;
+  std::int64_t recent_read_ = 0, recent_written_ = 0;
+};
+
+}  // namespace gtsim

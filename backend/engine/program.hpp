@@ -1,0 +1,129 @@
+// What the engine executes: resources, demands, templates and instances as flat arrays. No node-type names.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "time.hpp"
+
+namespace gtsim {
+
+enum class Scope : std::uint8_t { kSubpartition, kSm, kTpc, kGpc, kChip };
+
+// Work of one stage on one resource; `sub` is the sub-partition for resources of that scope, else -1.
+struct Use {
+  std::int32_t resource;
+  std::int32_t sub;
+  Tick ticks;
+};
+
+enum class StageKind : std::uint8_t {
+  kWarp,    // executed by the warps: arbitrated by the issue scheduler, the warps go on when it ends
+  kAsync,   // executed by a unit behind the warps' back, in the order of arrival
+  kMemory,  // moves a tile between an SM and the memory system
+};
+
+struct Stage {
+  StageKind kind;
+  std::int32_t uses_begin, uses_end;
+  Tick latency;          // after the work, before the next stage (or completion)
+  std::int32_t subops;   // pieces that interleave with other nodes
+  std::int32_t memory;   // index of the access, for kMemory
+};
+
+enum class Direction : std::uint8_t { kLoad, kStore, kAtomic };
+
+// How a tile travels. `front` makes requests, `port` moves bytes between SM and L2, `sink` is the shared memory that the
+// data enters or leaves (or -1). `*_q16` are ticks a byte (a request) with 16 fractional bits.
+struct MemoryAccess {
+  Direction direction;
+  bool merge_rows;             // rows that touch in memory make common requests (else a request never crosses a row)
+  std::int32_t tile;           // which tile of the node
+  std::int32_t front, port, sink, pool;
+  std::int64_t front_q16, port_q16, sink_q16;
+  std::int32_t request_bytes;  // contiguous bytes of one request
+  std::int32_t write_bytes;    // bytes that one write request takes on the port
+  Tick launch;                 // before the first request
+};
+
+struct Tensor {
+  std::int64_t base;                   // byte address
+  std::int32_t rank, element_bits;
+  std::vector<std::int64_t> shape, stride_bytes, block;  // block: tile-cache granularity, elements
+};
+
+struct Template {
+  std::int32_t nodes;
+  std::vector<std::int32_t> demand;      // [nodes]
+  std::vector<std::int32_t> in_degree;   // [nodes]
+  std::vector<std::int32_t> edge_ptr, issue_end, edge_dst;  // a node's issue edges stand first: [edge_ptr, issue_end)
+  std::vector<std::uint8_t> edge_reason;
+  std::vector<std::int32_t> tile_ptr, tile_buffer, tile_column, tile_extent;
+  std::vector<std::int64_t> tile_offset;
+  std::int32_t rank;
+};
+
+struct Demand {
+  std::int32_t stage_begin, stage_end, warp_stages;  // the first `warp_stages` stages hold the warps
+};
+
+inline constexpr int kPools = 2;
+
+struct Machine {
+  std::int32_t sms, subpartitions, ctas_per_sm, line_bytes, sector_bytes;
+  std::vector<Scope> scopes;                 // [resources]
+  std::int32_t l2_resource;                  // bandwidth of the L2
+  std::int64_t l2_q16, dram_q16;             // ticks a byte
+  std::int64_t dram_turn_q16;                // extra ticks a byte when reads and writes mix evenly
+  std::int64_t l2_capacity;                  // bytes
+  Tick l2_near, l2_far, dram_latency;
+  std::array<std::int64_t, kPools> pool_lines;  // lines in flight an SM, a pool each
+  Tick kernel_launch, cta_gap, cta_dispatch;
+  std::int32_t policy;                       // 0 greedy-then-oldest, 1 loose round-robin, 2 oldest first
+  bool by_line;                              // one event a line instead of a run of lines
+  std::int32_t chunk_lines;                  // lines a return or store event moves
+};
+
+struct Program {
+  Machine machine;
+  std::vector<Tensor> tensors;
+  std::vector<Use> uses;
+  std::vector<Stage> stages;
+  std::vector<MemoryAccess> memory;
+  std::vector<Demand> demands;
+  std::vector<Template> templates;
+  std::vector<std::int32_t> instance_template;
+  std::vector<std::int64_t> columns;  // [instances, columns_width]
+  std::int32_t columns_width = 0;
+};
+
+inline constexpr int kReasons = 6;
+
+struct Traffic {
+  std::int64_t l2_read = 0, l2_written = 0, dram_read = 0, dram_written = 0, l2_hit = 0, l2_requests = 0;
+};
+
+struct NodeStats {
+  std::array<Tick, kReasons> wait{};  // from program order to ready, by the reason of the last edge
+  Tick queue = 0;                     // ready, waiting for a resource
+  Tick service = 0;                   // from first service to the end of the warps' part
+  Tick latency = 0;                   // from there to completion
+  std::int64_t count = 0;
+};
+
+struct Span {
+  std::int32_t sm, instance, node;
+  Tick ready, start, released, done;
+};
+
+struct Outcome {
+  Tick end = 0;
+  std::int64_t events = 0;
+  Traffic traffic;
+  std::vector<Tick> busy, queued;                 // [resources]
+  std::vector<std::vector<NodeStats>> nodes;      // [templates][nodes]
+  std::vector<Span> spans;
+  std::vector<Tick> instance_start, instance_end;  // [instances]
+};
+
+}  // namespace gtsim

@@ -1,0 +1,22 @@
+// From tiles to memory requests: the pieces of a tensor that one access touches.
+#pragma once
+#include <vector>
+
+#include "program.hpp"
+
+namespace gtsim {
+
+// A run of lines (bulk) or one line (by line) that an access needs.
+struct Piece {
+  std::uint64_t key;
+  std::int32_t lines, bytes, sector_bytes, requests;
+  std::uint32_t mask;  // sectors touched
+};
+
+inline constexpr std::uint32_t kWholeBlock = 1;  // mask of a piece that is a whole block
+
+// Pieces of tile `tile_index` of `node`, clipped to the tensor, appended to `out`. `columns` is the instance's row.
+void expand(const Program& program, const Template& t, std::int32_t tile_index, const std::int64_t* columns,
+            const MemoryAccess& access, std::vector<Piece>& out);
+
+}  // namespace gtsim

@@ -1,0 +1,16 @@
+// Integer time: one cycle is 2^16 ticks, so that rates such as 4930 bytes a cycle stay exact to 10^-5.
+#pragma once
+#include <cstdint>
+#include <limits>
+
+namespace gtsim {
+
+using Tick = std::int64_t;
+inline constexpr int kTickBits = 16;
+inline constexpr Tick kTicksPerCycle = Tick{1} << kTickBits;
+inline constexpr Tick kNever = std::numeric_limits<Tick>::max();
+
+// Cost of `amount` units at `ticks_q16` ticks a unit, the latter a fixed-point number with 16 fractional bits.
+inline Tick scaled(std::int64_t amount, std::int64_t ticks_q16) { return (amount * ticks_q16) >> 16; }
+
+}  // namespace gtsim

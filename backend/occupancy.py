@@ -1,0 +1,58 @@
+"""How many CTAs of a launch fit an SM, and what limits them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..graph import KernelGraph
+from ..hwconfigs import Hardware
+from .errors import SimulationError
+
+
+@dataclass(frozen=True)
+class Occupancy:
+    """CTAs an SM holds at once, the resource that limits them, resident warps, and waves of the whole launch."""
+
+    ctas_per_sm: int
+    limiter: str
+    warps_per_sm: int
+    waves: int
+    full_waves: float
+
+
+def occupancy(graph: KernelGraph, hw: Hardware) -> Occupancy:
+    """Residency of `graph` on `hw` by the allocation rules of the CUDA programming guide.
+
+    Raises:
+        SimulationError: one CTA does not fit an SM; names the resource, the need and the limit.
+    """
+    launch, sm = graph.launch, hw.sm
+    warps = -(-launch.threads // sm.warp_threads)
+
+    def refuse(what: str, need: int, limit: int, fix: str) -> None:
+        raise SimulationError(f"{graph.name}: a CTA needs {need} {what}, {hw.name} allows {limit} "
+                              f"({need - limit} too many). {fix}")
+
+    if launch.threads > sm.max_threads_per_cta:
+        refuse("threads", launch.threads, sm.max_threads_per_cta, "Launch fewer threads a CTA.")
+    if launch.smem_bytes > sm.smem_per_cta_max_bytes:
+        refuse("bytes of shared memory", launch.smem_bytes, sm.smem_per_cta_max_bytes, "Use smaller tiles or fewer stages.")
+    if launch.registers_per_thread > sm.registers_per_thread_max:
+        refuse("registers a thread", launch.registers_per_thread, sm.registers_per_thread_max, "Use smaller register tiles.")
+    unit = sm.register_allocation_per_warp
+    registers = warps * (-(-launch.registers_per_thread * sm.warp_threads // unit) * unit)
+    if registers > sm.registers:
+        refuse("registers", registers, sm.registers, "Use fewer threads or smaller register tiles.")
+    bounds = {
+        "CTA slots": sm.max_ctas,
+        "threads": sm.max_threads // (warps * sm.warp_threads),
+        "shared memory": sm.smem_bytes // (launch.smem_bytes + sm.smem_reserved_per_cta_bytes),
+        "registers": sm.registers // max(registers, 1),
+    }
+    limiter = min(bounds, key=lambda k: bounds[k])
+    resident = bounds[limiter]
+    ctas = len(graph.instances)
+    if ctas < resident * hw.chip.sm_count:
+        limiter = "grid size"
+    return Occupancy(resident, limiter, resident * warps, -(-ctas // (resident * hw.chip.sm_count)),
+                     ctas / (resident * hw.chip.sm_count))

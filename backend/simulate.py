@@ -1,0 +1,113 @@
+"""Simulate a kernel graph on a GPU."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ..graph import SCHEMA_VERSION, KernelGraph, check, graph_hash
+from ..hwconfigs import Hardware, load_hardware
+from .compile import POLICIES, TICKS_PER_CYCLE, compile_program
+from .errors import SimulationError
+from .occupancy import occupancy
+from .result import Result, Traffic
+from .summary import bound_by, operations, role_times
+
+FIDELITIES = ("bulk", "line")
+
+
+def simulate(graph: KernelGraph, hw: str | Hardware = "h100_sxm", *, fidelity: str = "bulk", clock_mhz: float | None = None,
+             overrides: Mapping[str, Any] | None = None, threads: int = 1, policy: str = "gto",
+             progress: Callable[[float], None] | None = None, timeline_sm: int = -1) -> Result:
+    """Predict how `graph` runs on `hw`.
+
+    Args:
+        graph: the kernel.
+        hw: name of a hardware file, path of one, or a loaded one.
+        fidelity: "bulk" moves runs of lines as one event, "line" every 128-byte line by itself.
+        clock_mhz: SM clock; the hardware file's if None.
+        overrides: dotted path -> value, e.g. {"l2.latency_near_cycles": 200}.
+        threads: host threads. Only 1 for now.
+        policy: "gto" (greedy then oldest), "lrr" (loose round-robin) or "oldest".
+        progress: called now and then with the share of CTAs that are done.
+        timeline_sm: record what runs on this SM in `Result.timeline`.
+
+    Raises:
+        SimulationError: unknown fidelity or policy, a CTA that does not fit an SM, an operation the hardware lacks, a deadlock.
+        HardwareError: unknown hardware or override.
+    """
+    from ._engine import run as run_engine
+
+    if fidelity not in FIDELITIES:
+        raise SimulationError(f"unknown fidelity {fidelity!r}. Use one of {', '.join(FIDELITIES)}.")
+    if policy not in POLICIES:
+        raise SimulationError(f"unknown policy {policy!r}. Use one of {', '.join(POLICIES)}.")
+    if threads != 1:
+        raise SimulationError(f"threads={threads}: the engine is single-threaded for now. Use threads=1.")
+    machine = load_hardware(hw, overrides)
+    clock = float(clock_mhz if clock_mhz is not None else machine.chip.clock_mhz)
+    if not 100 <= clock <= 10000:
+        raise SimulationError(f"clock_mhz={clock:g} is not between 100 and 10000.")
+    for finding in check(graph, races=False):
+        if finding.severity == "error":
+            raise SimulationError(f"{finding.where}: {finding.text}. {finding.fix}".rstrip())
+    if graph.launch.cluster != (1, 1, 1):
+        raise SimulationError(f"{graph.name} is launched in clusters of {graph.launch.cluster}; clusters are not modelled yet.")
+    residency = occupancy(graph, machine)
+    started = time.perf_counter()
+    program, names = compile_program(graph, machine, residency, clock_mhz=clock, by_line=fidelity == "line", policy=policy)
+    compiled = time.perf_counter()
+    try:
+        raw = run_engine(program, timeline_sm, progress)
+    except RuntimeError as exc:
+        raise SimulationError(f"{graph.name}: {exc}") from None
+    simulated = time.perf_counter()
+    return _result(graph, machine, raw, names, clock=clock, fidelity=fidelity, residency=residency,
+                   seconds={**graph.meta.get("seconds", {}), "compile": compiled - started, "simulation": simulated - compiled},
+                   parameters={"policy": policy, "overrides": dict(overrides or {}), "threads": threads})
+
+
+def _result(graph: KernelGraph, hw: Hardware, raw: Mapping[str, Any], names: Any, *, clock: float, fidelity: str, residency: Any,
+            seconds: Mapping[str, float], parameters: Mapping[str, Any]) -> Result:
+    end = int(raw["ticks"])
+    cycles = -(-end // TICKS_PER_CYCLE)
+    seconds_run = cycles / (clock * 1e6)
+    counts = {"subpartition": hw.chip.sm_count * hw.sm.subpartitions, "sm": hw.chip.sm_count, "tpc": -(-hw.chip.sm_count // 2),
+              "gpc": -(-hw.chip.sm_count // 16), "chip": 1}
+    ctas = len(graph.instances)
+    busy, queued = raw["busy"].tolist(), raw["queued"].tolist()
+    utilization = {n: busy[i] / (counts[hw.resources[n].scope] * end) for i, n in enumerate(names)}
+    utilization["dram"] = busy[-1] / end
+    l2_read, l2_written, dram_read, dram_written, hits, requests = raw["traffic"].tolist()
+    lifetimes = (raw["instance_end"] - raw["instance_start"]).astype(np.float64)
+    by_template = np.bincount(graph.instances.template, weights=lifetimes, minlength=len(graph.templates))
+    roles = role_times(graph, raw["nodes"], by_template)
+    flops = int(graph.meta.get("flops", 0))
+    timeline = tuple({"instance": i, "node": n, "ready": r, "start": s, "released": e, "done": d}
+                     for i, n, r, s, e, d in raw["spans"].tolist())
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        own = version("gtsim")
+    except PackageNotFoundError:
+        own = "unknown"
+    return Result(
+        kernel=graph.name, hardware=hw.name, arch=graph.launch.arch or hw.chip.arch, clock_mhz=clock, fidelity=fidelity, cycles=cycles,
+        time_us=seconds_run * 1e6, flops=flops, tflops=flops / seconds_run / 1e12, ctas=ctas, ctas_per_sm=residency.ctas_per_sm,
+        occupancy_limiter=residency.limiter, warps_per_sm=residency.warps_per_sm, waves=residency.waves,
+        full_waves=residency.full_waves, cta_cycles=float(lifetimes.mean()) / TICKS_PER_CYCLE, utilization=utilization,
+        queued_cycles={n: queued[i] / ctas / TICKS_PER_CYCLE for i, n in enumerate(names)},
+        traffic=Traffic(l2_read, l2_written, dram_read, dram_written, hits / requests if requests else 0.0), roles=roles,
+        operations=operations(graph, raw["nodes"], TICKS_PER_CYCLE), bound_by=bound_by(utilization, roles),
+        graph={"templates": len(graph.templates), "nodes": sum(t.nodes for t in graph.templates),
+               "edges": sum(t.edges for t in graph.templates), "instances": ctas, "bytes": graph.nbytes,
+               "instance_bytes": graph.instances.nbytes, "executed_nodes": graph.total_nodes},
+        events=int(raw["events"]), seconds=dict(seconds),
+        versions={"gtsim": own, "graph_schema": str(SCHEMA_VERSION), "python": platform.python_version(),
+                  "tilelang": str(graph.meta.get("tilelang", ""))},
+        hashes={"graph": graph_hash(graph), "hardware": hw.hash}, warnings=graph.warnings, parameters=dict(parameters),
+        timeline=timeline)

@@ -1,0 +1,421 @@
+"""Build tile graphs by hand or from a frontend.
+
+The builder takes each warp's operations in program order and works out the rest: order edges of program order, of commit
+and wait groups and of mbarrier phases, versions, and data edges. Operations of different warps may be added in any
+interleaving: what connects them are barriers and data, not the order of the calls.
+
+    b = TileGraphBuilder("copy", grid=(132, 1, 1), threads=128, smem_bytes=16384)
+    x = b.tensor("x", (132 * 64, 128), "float16")
+    s = b.buffer("s", (64, 128), "float16", scope="shared")
+    full = b.barrier("full", [1])
+    t = b.template()
+    m0 = t.column("m0")
+    t.node("tma_load", warps=[0], reads=[x.tile((m0, 0), (64, 128))], writes=[s.tile()], tx=full[0], arrive=[(full[0], 1)])
+    t.node("barrier_wait", warps=range(4), wait=(full[0], 0))
+    b.add_instances(t, blocks=[(i, 0, 0) for i in range(132)], columns={"m0": [64 * i for i in range(132)]})
+    graph = b.build()
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .errors import GraphError
+from .model import SCOPES, TEMPLATE_ARRAYS, Buffer, EdgeKind, Instances, KernelGraph, Launch, Reason, Template
+from .registry import NodeType, node_type
+from .replay import Access, Barrier, Draft, replay
+from .versions import assign_versions
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the instance table, plus a constant: an origin that differs by instance."""
+
+    index: int
+    delta: int = 0
+
+    def __add__(self, delta: int) -> Column:
+        return Column(self.index, self.delta + delta)
+
+
+@dataclass(frozen=True)
+class TileRef:
+    """A box of a buffer as the builder takes it: origins are ints or :class:`Column`."""
+
+    buffer: int
+    origin: tuple[int | Column, ...]
+    extent: tuple[int, ...]
+
+
+class BufferHandle:
+    """A buffer of the graph under construction."""
+
+    def __init__(self, index: int, buffer: Buffer) -> None:
+        self.index, self.info = index, buffer
+
+    def tile(self, origin: Sequence[int | Column] | None = None, extent: Sequence[int] | None = None) -> TileRef:
+        """The box of `extent` elements at `origin`; the whole buffer by default.
+
+        Raises:
+            GraphError: the rank does not match the buffer's.
+        """
+        rank = len(self.info.shape)
+        origin = tuple(origin) if origin is not None else (0,) * rank
+        extent = tuple(int(e) for e in extent) if extent is not None else self.info.shape
+        if len(origin) != rank or len(extent) != rank:
+            raise GraphError(f"buffer {self.info.name!r} has {rank} dimensions, the tile has {len(origin)} and {len(extent)}")
+        return TileRef(self.index, origin, extent)
+
+
+class BarrierHandle:
+    """An array of mbarriers of the graph under construction; index it to name one slot."""
+
+    def __init__(self, barrier: Barrier) -> None:
+        self.barrier = barrier
+
+    def __getitem__(self, slot: int) -> tuple[Barrier, int]:
+        if not 0 <= slot < len(self.barrier.counts):
+            raise GraphError(f"barrier {self.barrier.name!r} has {len(self.barrier.counts)} slots, not slot {slot}")
+        return self.barrier, slot
+
+
+class _Warp:
+    """What program order knows of one warp."""
+
+    __slots__ = ("last", "memory", "open", "closed")
+
+    def __init__(self) -> None:
+        self.last = -1
+        self.memory: list[int] = []
+        self.open: dict[str, list[int]] = {}
+        self.closed: dict[str, list[list[int]]] = {}
+
+
+class TemplateBuilder:
+    """One template under construction. Made by :meth:`TileGraphBuilder.template`."""
+
+    def __init__(self, owner: TileGraphBuilder, name: str) -> None:
+        self.owner, self.name = owner, name
+        self.drafts: list[Draft] = []
+        self.columns: dict[str, int] = {}
+        self._warps: dict[tuple[int, int], _Warp] = {}
+
+    def column(self, name: str) -> Column:
+        """The column `name` of this template's instances, to be used in tile origins."""
+        return Column(self.columns.setdefault(name, len(self.columns)))
+
+    def node(self, type: str, warps: Iterable[int], *, reads: Sequence[TileRef] = (), writes: Sequence[TileRef] = (),
+             attrs: Mapping[str, Any] | None = None, source: str = "", role: str = "", loop: str = "", cta: int = 0,
+             blocking: bool | None = None, group: str | None = None, wait: tuple[tuple[Barrier, int], int] | None = None,
+             arrive: Sequence[tuple[tuple[Barrier, int], int]] = (), tx: tuple[Barrier, int] | None = None) -> int:
+        """Append one operation to the program of `warps` and return its number.
+
+        Args:
+            type: a registered node type.
+            warps: warps of the CTA that execute it together.
+            reads, writes: tiles; several warps of one warpgroup share one register tile.
+            attrs: attributes of the node type.
+            source, role, loop: names for reports.
+            cta: rank of the CTA within its cluster.
+            blocking: whether the warps wait for its completion; the node type's default if None.
+            group: queue (`cp_async`, `wgmma`, `bulk`) whose open group it joins.
+            wait: ((barrier, slot), parity) that must complete first.
+            arrive: ((barrier, slot), count) arrivals, made when it completes.
+            tx: (barrier, slot) whose current phase its data completes.
+
+        Raises:
+            GraphError: unknown type or attributes, no warps, or a tile of the wrong rank.
+        """
+        owner = self.owner
+        kind = owner.type_of(type)
+        ids = tuple(warps)
+        attrs_id = owner.attrs_id(kind, attrs or {}, f"{self.name} node {len(self.drafts)} ({type} {source})")
+        if not ids:
+            raise GraphError("no warps execute it", where=f"{self.name} node {len(self.drafts)} ({type} {source})")
+        index = len(self.drafts)
+        private = ids[0] // 4
+        draft = Draft(owner.type_id(type), ids, cta, kind.blocking if blocking is None else blocking, attrs_id,
+                      owner.string(source), owner.string(role), owner.string(loop),
+                      tuple([owner.access(t, private) for t in reads]), tuple([owner.access(t, private) for t in writes]), {}, {},
+                      tuple((bar, slot, n) for (bar, slot), n in arrive), tx,
+                      None if wait is None else (wait[0][0], wait[0][1], wait[1]))
+        self.drafts.append(draft)
+        drains = kind.sync and type not in ("barrier_wait", "wait_group", "commit_group")
+        for w in ids:
+            state = self._warps.get((cta, w))
+            if state is None:
+                state = self._warps[cta, w] = _Warp()
+            if state.last >= 0:
+                draft.program[state.last] = EdgeKind.COMPLETE if self.drafts[state.last].blocking else EdgeKind.ISSUE
+            state.last = index
+            if drains and state.memory:
+                for m in state.memory:
+                    draft.depend(m, EdgeKind.COMPLETE, Reason.SYNC)
+                state.memory = []
+            if group is not None:
+                state.open.setdefault(group, []).append(index)
+            elif kind.memory:
+                state.memory.append(index)
+        return index
+
+    def commit(self, queue: str, warps: Iterable[int], *, node: bool = True, source: str = "", role: str = "", loop: str = "",
+               cta: int = 0) -> None:
+        """Close the open group of `queue` for `warps` (an empty group counts). `node` adds the instruction itself."""
+        ids = tuple(warps)
+        if node:
+            self.node("commit_group", ids, attrs={"queue": queue}, source=source, role=role, loop=loop, cta=cta)
+        for w in ids:
+            state = self._warps.setdefault((cta, w), _Warp())
+            state.closed.setdefault(queue, []).append(state.open.pop(queue, []))
+
+    def wait_group(self, queue: str, pending: int, warps: Iterable[int], *, source: str = "", role: str = "", loop: str = "",
+                   cta: int = 0) -> int:
+        """Let `warps` wait until at most `pending` closed groups of `queue` are outstanding."""
+        ids = tuple(warps)
+        index = self.node("wait_group", ids, attrs={"queue": queue, "pending": pending}, source=source, role=role, loop=loop,
+                          cta=cta)
+        for w in ids:
+            groups = self._warps[cta, w].closed.setdefault(queue, [])
+            finished = len(groups) - pending
+            for members in groups[:max(finished, 0)]:
+                for m in members:
+                    self.drafts[index].depend(m, EdgeKind.COMPLETE, Reason.GROUP)
+            if finished > 0:
+                del groups[:finished]
+        return index
+
+    def finish(self) -> Template:
+        """Resolve barriers and versions and freeze the arrays.
+
+        Raises:
+            GraphError: deadlock, mismatched arrival counts.
+        """
+        if not self.drafts:
+            raise GraphError("a template needs at least one node", where=self.name)
+        order = replay(self.drafts, self.name)
+        versions = assign_versions(self.drafts, order)
+        return _freeze(self.name, self.drafts, order, versions, self.owner.rank())
+
+
+def _freeze(name: str, drafts: list[Draft], order: list[int], versions: dict[int, tuple[list[int], list[int]]],
+            rank: int) -> Template:
+    position = {node: i for i, node in enumerate(order)}
+    node_rows: dict[str, list[Any]] = {k: [] for k, (_, shape) in TEMPLATE_ARRAYS.items() if shape == "nodes"}
+    tiles: list[tuple[int, int, int]] = []
+    offsets: list[tuple[int, ...]] = []
+    columns: list[tuple[int, ...]] = []
+    extents: list[tuple[int, ...]] = []
+    tile_ptr = [0]
+    edges: list[tuple[int, int, int, int, int]] = []
+    for at, i in enumerate(order):
+        d = drafts[i]
+        mask = 0
+        for w in d.warps:
+            mask |= 1 << w
+        for key, value in (("node_type", d.type_id), ("node_warps", mask), ("node_cta", d.cta), ("node_blocking", d.blocking),
+                           ("node_attrs", d.attrs_id), ("node_source", d.source_id), ("node_role", d.role_id),
+                           ("node_loop", d.loop_id)):
+            node_rows[key].append(value)
+        for mode, accesses, numbers in ((1, d.reads, versions[i][0]), (2, d.writes, versions[i][1])):
+            for access, number in zip(accesses, numbers, strict=True):
+                pad = (0,) * (rank - len(access.offset))
+                tiles.append((access.buffer, mode, number))
+                offsets.append(access.offset + pad)
+                extents.append(access.extent + tuple(1 for _ in pad))
+                columns.append(access.column + tuple(-1 for _ in pad))
+        tile_ptr.append(len(tiles))
+        for source, program_kind in d.program.items():
+            edges.append((position[source], at, program_kind, Reason.PROGRAM, -1))
+        for source, (kind, reason, label) in d.preds.items():
+            edges.append((position[source], at, kind, reason, label))
+    edges.sort()
+    edge = np.array(edges, dtype=np.int64).reshape(-1, 5)
+    tile = np.array(tiles, dtype=np.int64).reshape(-1, 3)
+    counts = np.bincount(edge[:, 0], minlength=len(order))
+    arrays = {**node_rows, "tile_ptr": tile_ptr, "tile_buffer": tile[:, 0], "tile_mode": tile[:, 1], "tile_version": tile[:, 2],
+              "tile_offset": np.array(offsets, dtype=np.int64).reshape(-1, rank),
+              "tile_column": np.array(columns, dtype=np.int64).reshape(-1, rank),
+              "tile_extent": np.array(extents, dtype=np.int64).reshape(-1, rank),
+              "edge_ptr": np.concatenate([[0], np.cumsum(counts)]), "edge_dst": edge[:, 1], "edge_kind": edge[:, 2],
+              "edge_reason": edge[:, 3], "edge_label": edge[:, 4]}
+    return Template(name, **{k: np.asarray(v).astype(TEMPLATE_ARRAYS[k][0]) for k, v in arrays.items()})
+
+
+class TileGraphBuilder:
+    """Collects buffers, barriers, templates and instances, and builds a :class:`KernelGraph`.
+
+    Args:
+        name: kernel name.
+        grid, cluster: CTAs of the launch and of a cluster, in x, y, z.
+        threads: threads of a CTA.
+        smem_bytes: shared memory of a CTA; the sum of the shared buffers if None.
+        registers_per_thread: registers a thread at launch.
+        arch: compilation target the graph is meant for.
+    """
+
+    def __init__(self, name: str, *, grid: Sequence[int], threads: int, cluster: Sequence[int] = (1, 1, 1),
+                 smem_bytes: int | None = None, registers_per_thread: int = 32, arch: str = "") -> None:
+        self.name, self.arch, self.threads = name, arch, threads
+        self.grid, self.cluster = _triple(grid), _triple(cluster)
+        self.smem_bytes, self.registers_per_thread = smem_bytes, registers_per_thread
+        self.meta: dict[str, Any] = {}
+        self._buffers: list[Buffer] = []
+        self._barriers: list[Barrier] = []
+        self._strings: dict[str, int] = {"": 0}
+        self._types: dict[str, int] = {}
+        self._kinds: dict[str, NodeType] = {}
+        self._attrs: dict[str, int] = {}
+        self._attr_list: list[Mapping[str, Any]] = []
+        self._accesses: dict[tuple[TileRef, int], Access] = {}
+        self._templates: list[TemplateBuilder] = []
+        self._instances: list[tuple[int, np.ndarray, dict[str, np.ndarray], np.ndarray]] = []
+
+    def tensor(self, name: str, shape: Sequence[int], dtype: str, strides: Sequence[int] = ()) -> BufferHandle:
+        """A tensor in global memory; `strides` in elements, row-major if empty."""
+        return self._add(Buffer(name, "global", dtype, tuple(map(int, shape)), tuple(map(int, strides))))
+
+    def buffer(self, name: str, shape: Sequence[int], dtype: str, *, scope: str, swizzle_bytes: int = 0) -> BufferHandle:
+        """An on-chip buffer in `scope` (shared, fragment, local, tmem, remote_shared)."""
+        if scope not in SCOPES:
+            raise GraphError(f"unknown scope {scope!r} of buffer {name!r}", fix=f"Use one of {', '.join(SCOPES)}.")
+        return self._add(Buffer(name, scope, dtype, tuple(map(int, shape)), (), swizzle_bytes))
+
+    def _add(self, buffer: Buffer) -> BufferHandle:
+        _ = buffer.nbytes  # raises for an unknown element type
+        self._buffers.append(buffer)
+        return BufferHandle(len(self._buffers) - 1, buffer)
+
+    def barrier(self, name: str, counts: Sequence[int]) -> BarrierHandle:
+        """An array of mbarriers; `counts` are the arrivals that complete a phase, a slot each."""
+        if any(int(c) < 1 for c in counts):
+            raise GraphError(f"barrier {name!r} has an arrival count below 1: {list(counts)}")
+        labels = [self.string(f"{name}[{i}]") for i in range(len(counts))]
+        barrier = Barrier(name, tuple(int(c) for c in counts), labels=labels)
+        self._barriers.append(barrier)
+        return BarrierHandle(barrier)
+
+    def template(self, name: str = "") -> TemplateBuilder:
+        """Start a template."""
+        template = TemplateBuilder(self, name or f"template {len(self._templates)}")
+        self._templates.append(template)
+        return template
+
+    def add_instances(self, template: TemplateBuilder, blocks: Any, columns: Mapping[str, Any] | None = None,
+                      order: Any = None) -> None:
+        """Add CTAs (clusters) that execute `template`.
+
+        Args:
+            template: made by :meth:`template` of this builder.
+            blocks: block coordinates [n, 3].
+            columns: column name -> origins [n]; every column of the template must be given.
+            order: launch positions [n]; x-fastest linear block order if None.
+
+        Raises:
+            GraphError: shapes do not match or a column is missing.
+        """
+        block = np.asarray(blocks, dtype=np.int64).reshape(-1, 3)
+        given = {k: np.asarray(v, dtype=np.int64).reshape(-1) for k, v in (columns or {}).items()}
+        for name in template.columns:
+            if name not in given or len(given[name]) != len(block):
+                raise GraphError(f"column {name!r} needs one origin for each of the {len(block)} instances", where=template.name)
+        if order is None:
+            order = block[:, 0] + self.grid[0] * (block[:, 1] + self.grid[1] * block[:, 2])
+        position = np.asarray(order, dtype=np.int64).reshape(-1)
+        if len(position) != len(block):
+            raise GraphError(f"{len(block)} instances but {len(position)} launch positions", where=template.name)
+        self._instances.append((self._templates.index(template), block, given, position))
+
+    def build(self, *, check: bool = True) -> KernelGraph:
+        """Freeze the graph.
+
+        Args:
+            check: also run :func:`gtsim.graph.check` without hardware limits and raise what it finds.
+
+        Raises:
+            GraphError: deadlock, mismatched arrivals, missing instances, or a finding of the check.
+        """
+        if not self._instances:
+            raise GraphError("the graph has no instances", where=self.name, fix="Call add_instances for each template.")
+        used = sorted({i for i, *_ in self._instances})
+        renumber = {old: new for new, old in enumerate(used)}
+        templates = tuple(self._templates[i].finish() for i in used)
+        width = max(len(self._templates[i].columns) for i in used)
+        ids, blocks, tables, positions = [], [], [], []
+        for i, block, given, position in self._instances:
+            table = np.zeros((len(block), width), dtype=np.int64)
+            for name, at in self._templates[i].columns.items():
+                table[:, at] = given[name]
+            ids.append(np.full(len(block), renumber[i], dtype=np.int32))
+            blocks.append(block.astype(np.int32))
+            tables.append(table)
+            positions.append(position)
+        rank = np.argsort(np.concatenate(positions), kind="stable")
+        instances = Instances(np.concatenate(ids)[rank], np.concatenate(blocks)[rank], np.concatenate(tables)[rank])
+        smem = self.smem_bytes
+        if smem is None:
+            smem = sum(b.nbytes for b in self._buffers if b.scope == "shared")
+        launch = Launch(self.grid, self.threads, self.cluster, smem, self.registers_per_thread,
+                        sum(len(b.counts) for b in self._barriers), 0, self.arch)
+        graph = KernelGraph(self.name, launch, tuple(self._buffers), tuple(self._types), tuple(self._strings),
+                            tuple(self._attr_list), templates, instances, dict(self.meta))
+        if check:
+            from .check import check as run_check
+
+            findings = [f for f in run_check(graph) if f.severity == "error"]
+            if findings:
+                raise GraphError(findings[0].text, where=findings[0].where, fix=findings[0].fix)
+        return graph
+
+    # -- interning, used by TemplateBuilder ---------------------------------------------------------------------------
+
+    def rank(self) -> int:
+        """Largest number of dimensions of any buffer."""
+        return max((len(b.shape) for b in self._buffers), default=1)
+
+    def string(self, text: str) -> int:
+        """Number of `text` in the string table."""
+        return self._strings.setdefault(text, len(self._strings))
+
+    def type_of(self, name: str) -> NodeType:
+        """The node type, cached."""
+        kind = self._kinds.get(name)
+        if kind is None:
+            kind = self._kinds[name] = node_type(name)
+        return kind
+
+    def type_id(self, name: str) -> int:
+        """Number of a node type in this graph."""
+        return self._types.setdefault(name, len(self._types))
+
+    def attrs_id(self, kind: NodeType, attrs: Mapping[str, Any], where: str) -> int:
+        """Number of an attribute set in this graph."""
+        key = json.dumps([kind.name, attrs], sort_keys=True)
+        found = self._attrs.get(key)
+        if found is None:
+            kind.check_attrs(attrs, where)
+            found = self._attrs[key] = len(self._attr_list)
+            self._attr_list.append(dict(attrs))
+        return found
+
+    def access(self, tile: TileRef, private: int) -> Access:
+        """Split a tile's origins into constants and columns; register tiles belong to one warpgroup."""
+        scope = self._buffers[tile.buffer].scope
+        key = (tile, private if scope in ("fragment", "local") else -1)
+        found = self._accesses.get(key)
+        if found is None:
+            offset = tuple(o.delta if isinstance(o, Column) else int(o) for o in tile.origin)
+            column = tuple(o.index if isinstance(o, Column) else -1 for o in tile.origin)
+            found = self._accesses[key] = Access(tile.buffer, offset, tile.extent, column, key[1])
+        return found
+
+
+def _triple(value: Sequence[int]) -> tuple[int, int, int]:
+    x, y, z = (*map(int, value), 1, 1, 1)[:3]
+    if min(x, y, z) < 1:
+        raise GraphError(f"extents must be at least 1, got {tuple(value)}")
+    return x, y, z

@@ -1,0 +1,178 @@
+"""Save and load kernel graphs: one `.npz` with a JSON header and flat arrays. No pickle; everything is checked on load."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .errors import GraphError
+from .model import SCOPES, TEMPLATE_ARRAYS, Buffer, Instances, KernelGraph, Launch, Template
+
+#: Version of the file layout. Files of another version are refused by name.
+SCHEMA_VERSION = 1
+
+_INSTANCE_DTYPES = {"template": "int32", "block": "int32", "columns": "int64"}
+
+
+def _arrays(graph: KernelGraph) -> dict[str, np.ndarray]:
+    out = {f"t{i}.{name}": getattr(t, name) for i, t in enumerate(graph.templates) for name in TEMPLATE_ARRAYS}
+    out.update({f"instances.{name}": getattr(graph.instances, name) for name in _INSTANCE_DTYPES})
+    return out
+
+
+def _header(graph: KernelGraph) -> dict[str, Any]:
+    return {"format": "gtsim tile graph", "schema": SCHEMA_VERSION, "name": graph.name, "launch": asdict(graph.launch),
+            "buffers": [asdict(b) for b in graph.buffers], "type_names": graph.type_names, "strings": graph.strings,
+            "attrs": graph.attrs, "templates": [t.name for t in graph.templates], "meta": graph.meta}
+
+
+def graph_hash(graph: KernelGraph) -> str:
+    """16 hex digits that identify structure and content of `graph` (not its `meta`)."""
+    digest = hashlib.sha256()
+    header = _header(graph)
+    del header["meta"]
+    digest.update(json.dumps(header, sort_keys=True).encode())
+    for name, array in sorted(_arrays(graph).items()):
+        digest.update(name.encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()[:16]
+
+
+def save_graph(graph: KernelGraph, path: str | os.PathLike[str]) -> None:
+    """Write `graph` to `path`. The file appears whole or not at all.
+
+    Raises:
+        GraphError: the file cannot be written.
+    """
+    target = Path(path)
+    buffer = io.BytesIO()
+    header = np.frombuffer(json.dumps(_header(graph)).encode(), dtype=np.uint8)
+    np.savez_compressed(buffer, header=header, **_arrays(graph))  # type: ignore[arg-type]
+    try:
+        handle, temporary = tempfile.mkstemp(dir=target.parent or ".", prefix=f".{target.name}.")
+        try:
+            with os.fdopen(handle, "wb") as f:
+                f.write(buffer.getvalue())
+            os.chmod(temporary, 0o644)
+            os.replace(temporary, target)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+    except OSError as exc:
+        raise GraphError(f"cannot write the graph: {exc.strerror or exc}", where=str(path)) from None
+
+
+def load_graph(path: str | os.PathLike[str]) -> KernelGraph:
+    """Read a graph that :func:`save_graph` wrote, checking every array before use.
+
+    Raises:
+        GraphError: no such file, not a graph file, truncated, another schema version, or inconsistent contents.
+    """
+    where = str(path)
+    try:
+        with np.load(path, allow_pickle=False) as data:
+            arrays = {name: data[name] for name in data.files}
+        header = json.loads(bytes(arrays.pop("header")).decode())
+    except FileNotFoundError:
+        raise GraphError("no such file", where=where) from None
+    except IsADirectoryError:
+        raise GraphError("is a folder, not a graph file", where=where) from None
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, UnicodeDecodeError, TypeError, AttributeError) as exc:
+        raise GraphError(f"not a gtsim graph file, or truncated ({type(exc).__name__})", where=where,
+                         fix="Write it again with gtsim graph ... -o FILE.npz.") from None
+    except Exception as exc:  # zlib.error and the like: damaged content
+        raise GraphError(f"damaged graph file ({type(exc).__name__}: {exc})", where=where,
+                         fix="Write it again with gtsim graph ... -o FILE.npz.") from None
+    if not isinstance(header, dict) or header.get("format") != "gtsim tile graph":
+        raise GraphError("not a gtsim graph file", where=where)
+    if header.get("schema") != SCHEMA_VERSION:
+        raise GraphError(f"graph schema {header.get('schema')}, this gtsim reads {SCHEMA_VERSION}", where=where,
+                         fix="Write the graph again with this version.")
+    try:
+        return _assemble(header, arrays, where)
+    except (KeyError, TypeError, ValueError, IndexError) as exc:
+        if isinstance(exc, GraphError):
+            raise
+        raise GraphError(f"inconsistent graph file ({type(exc).__name__}: {exc})", where=where) from None
+
+
+def _assemble(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray], where: str) -> KernelGraph:
+    launch = {**header["launch"], "grid": tuple(header["launch"]["grid"]), "cluster": tuple(header["launch"]["cluster"])}
+    buffers = []
+    for item in header["buffers"]:
+        buffer = Buffer(**{**item, "shape": tuple(item["shape"]), "strides": tuple(item["strides"])})
+        if buffer.scope not in SCOPES:
+            raise GraphError(f"buffer {buffer.name!r} has unknown scope {buffer.scope!r}", where=where)
+        _ = buffer.bits
+        buffers.append(buffer)
+    counts = {"type_names": len(header["type_names"]), "strings": len(header["strings"]), "attrs": len(header["attrs"]),
+              "buffers": len(buffers)}
+    templates = tuple(_template(i, name, arrays, counts, where) for i, name in enumerate(header["templates"]))
+    table = {}
+    for name, dtype in _INSTANCE_DTYPES.items():
+        array = arrays.get(f"instances.{name}")
+        if array is None or array.dtype != np.dtype(dtype):
+            raise GraphError(f"array instances.{name} is missing or not {dtype}", where=where)
+        table[name] = array
+    rows = len(table["template"])
+    if rows == 0 or table["template"].ndim != 1 or table["block"].shape != (rows, 3) or table["columns"].ndim != 2 \
+            or len(table["columns"]) != rows:
+        raise GraphError("the instance table is empty or its arrays differ in length", where=where)
+    _in_range("instances.template", table["template"], 0, len(templates), where)
+    for i, t in enumerate(templates):
+        if t.tile_column.size and int(t.tile_column.max()) >= table["columns"].shape[1]:
+            raise GraphError(f"t{i}.tile_column names a column that the instance table lacks", where=where)
+    attrs = tuple({k: tuple(v) if isinstance(v, list) else v for k, v in a.items()} for a in header["attrs"])
+    return KernelGraph(header["name"], Launch(**launch), tuple(buffers), tuple(header["type_names"]), tuple(header["strings"]),
+                       attrs, templates, Instances(**table), header.get("meta", {}))
+
+
+def _template(i: int, name: str, arrays: Mapping[str, np.ndarray], counts: Mapping[str, int], where: str) -> Template:
+    got: dict[str, np.ndarray] = {}
+    for field, (dtype, _) in TEMPLATE_ARRAYS.items():
+        array = arrays.get(f"t{i}.{field}")
+        if array is None or array.dtype != np.dtype(dtype):
+            raise GraphError(f"array t{i}.{field} is missing or not {dtype}", where=where)
+        got[field] = array
+    nodes, tiles, edges = len(got["node_type"]), len(got["tile_buffer"]), len(got["edge_dst"])
+    rank = got["tile_offset"].shape[1] if got["tile_offset"].ndim == 2 else -1
+    shapes: dict[str, tuple[int, ...]] = {"nodes": (nodes,), "nodes+1": (nodes + 1,), "tiles": (tiles,), "edges": (edges,),
+                                          "tiles,rank": (tiles, rank)}
+    for field, (_, shape) in TEMPLATE_ARRAYS.items():
+        if got[field].shape != shapes[shape]:
+            raise GraphError(f"array t{i}.{field} has shape {got[field].shape}, expected {shapes[shape]}", where=where)
+    for field, total in (("tile_ptr", tiles), ("edge_ptr", edges)):
+        ptr = got[field]
+        if nodes == 0 or ptr[0] != 0 or ptr[-1] != total or (np.diff(ptr) < 0).any():
+            raise GraphError(f"array t{i}.{field} is not a valid index", where=where)
+    _in_range(f"t{i}.edge_dst", got["edge_dst"], 0, nodes, where)
+    _in_range(f"t{i}.edge_kind", got["edge_kind"], 0, 3, where)
+    _in_range(f"t{i}.edge_reason", got["edge_reason"], 0, 6, where)
+    _in_range(f"t{i}.edge_label", got["edge_label"], -1, counts["strings"], where)
+    _in_range(f"t{i}.node_type", got["node_type"], 0, counts["type_names"], where)
+    _in_range(f"t{i}.node_attrs", got["node_attrs"], 0, counts["attrs"], where)
+    for field in ("node_source", "node_role", "node_loop"):
+        _in_range(f"t{i}.{field}", got[field], 0, counts["strings"], where)
+    _in_range(f"t{i}.tile_buffer", got["tile_buffer"], 0, counts["buffers"], where)
+    _in_range(f"t{i}.tile_mode", got["tile_mode"], 1, 3, where)
+    _in_range(f"t{i}.tile_extent", got["tile_extent"], 0, 1 << 31, where)
+    if (got["node_warps"] == 0).any():
+        raise GraphError(f"t{i}.node_warps: a node without warps", where=where)
+    if edges and (np.diff(got["tile_ptr"]) < 0).any():
+        raise GraphError(f"t{i}.tile_ptr decreases", where=where)
+    return Template(name, **got)
+
+
+def _in_range(name: str, array: np.ndarray, low: int, high: int, where: str) -> None:
+    if array.size and (int(array.min()) < low or int(array.max()) >= high):
+        raise GraphError(f"array {name} holds values outside {low}..{high - 1}", where=where)

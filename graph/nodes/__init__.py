@@ -1,0 +1,1 @@
+"""Built-in node types, one file a family; each registers itself."""

@@ -1,0 +1,19 @@
+"""Data movement between global memory, shared memory and registers."""
+
+from ..registry import Attr, NodeType, register_node_type
+
+_WIDTH = {"access_bytes": Attr(int, "bytes one thread moves with one instruction"),
+          "row_bytes": Attr(int, "contiguous bytes that one warp instruction touches in a row of the tensor")}
+_TMA = {"tensor_map": Attr(bool, "goes through a tensor map (else a plain bulk copy)"),
+        "box": Attr(tuple, "box of one instruction, outermost first, elements"),
+        "multicast": Attr(int, "mask of receiving CTAs")}
+
+register_node_type(NodeType("tma_load", "TMA copy, global to shared", "tma", _TMA, blocking=False, memory=False))
+register_node_type(NodeType("tma_store", "TMA copy, shared to global; completes when shared memory has been read", "tma",
+                            {**_TMA, "reduce": Attr(bool, "adds to memory instead of storing")}, blocking=False))
+register_node_type(NodeType("cp_async", "cp.async, global to shared", "lsu", _WIDTH, blocking=False))
+register_node_type(NodeType("global_load", "ld.global into registers", "lsu", _WIDTH, memory=True))
+register_node_type(NodeType("global_store", "st.global from registers", "lsu", _WIDTH, memory=True))
+register_node_type(NodeType("shared_load", "ld.shared or ldmatrix", "smem", _WIDTH, memory=True))
+register_node_type(NodeType("shared_store", "st.shared or stmatrix", "smem", _WIDTH, memory=True))
+register_node_type(NodeType("atomic", "read-modify-write at the L2", "lsu", _WIDTH, memory=True))
