@@ -23,11 +23,13 @@ _KINDS = {"warp": 0, "unit": 1, "memory": 2}
 POLICIES = {"gto": 0, "lrr": 1, "oldest": 2}
 
 #: Cycles of work after which a node lets others in (sub-operations), and the most sub-operations a stage is cut into.
-QUANTUM_CYCLES = 64
+QUANTUM_CYCLES = {"warp": 64, "unit": 128, "memory": 64}
 MAX_PIECES = 16
-#: Lines that one event moves in bulk fidelity on the way back, and the most lines of one block of the L2.
+#: Lines that one event moves in bulk fidelity into and out of an SM, and the most lines of one block of the L2. Measured
+#: against `line`: larger ones cost accuracy, smaller ones events (tests hold bulk within 1 % of line).
 CHUNK_LINES = 32
-BLOCK_LINES = 256
+STORE_CHUNK_LINES = 4
+BLOCK_LINES = 64
 
 
 def ticks(cycles: float) -> int:
@@ -110,8 +112,8 @@ class _Tables:
             access = self._access(node, stage.access)
         if stage.kind == "unit" and not stage.uses:
             raise SimulationError(f"{node.label()}: a unit stage needs at least one resource")
-        wanted = stage.pieces if stage.pieces is not None else math.ceil(longest / QUANTUM_CYCLES)
-        pieces = max(1, min(wanted, math.ceil(longest / QUANTUM_CYCLES), MAX_PIECES))
+        fitting = math.ceil(longest / QUANTUM_CYCLES[stage.kind])
+        pieces = max(1, min(fitting if stage.pieces is None else stage.pieces, fitting, MAX_PIECES))
         self.stages += [_KINDS[stage.kind], first, len(self.use_resource), ticks(stage.latency_cycles), pieces, access]
 
     def _access(self, node: Node, a: MemoryAccess) -> int:
@@ -212,7 +214,8 @@ def compile_program(graph: KernelGraph, hw: Hardware, residency: Occupancy, *, c
     machine = {
         "sms": hw.chip.sm_count, "subpartitions": hw.sm.subpartitions, "ctas_per_sm": residency.ctas_per_sm, "line_bytes": line,
         "sector_bytes": hw.l2.sector_bytes, "scopes": np.array([_SCOPES[hw.resources[n].scope] for n in names], dtype=np.int32),
-        "l2_resource": names.index("l2"), "l2_q16": q16(1 / hw.resources["l2"].rate_per_cycle), "dram_q16": q16(cycles_per_byte),
+        "l2_resource": names.index("l2"), "l2_write_resource": names.index("l2_write"),
+        "l2_write_q16": q16(1 / hw.resources["l2_write"].rate_per_cycle), "l2_q16": q16(1 / hw.resources["l2"].rate_per_cycle), "dram_q16": q16(cycles_per_byte),
         "dram_turn_q16": q16(cycles_per_byte * hw.dram.turnaround_fraction),
         "l2_capacity": int(hw.l2.capacity_bytes * hw.l2.usable_fraction), "l2_near": ticks(hw.l2.latency_near_cycles),
         "l2_far": ticks(hw.l2.latency_far_cycles), "dram_latency": ticks(hw.dram.latency_cycles),
@@ -220,7 +223,7 @@ def compile_program(graph: KernelGraph, hw: Hardware, residency: Occupancy, *, c
                                 hw.lsu.inflight_sectors * hw.l2.sector_bytes // line], dtype=np.int64),
         "kernel_launch": ticks(hw.launch.kernel_us * clock_mhz), "cta_gap": ticks(hw.launch.cta_gap_cycles),
         "cta_dispatch": ticks(hw.launch.cta_dispatch_cycles), "policy": POLICIES[policy], "by_line": int(by_line),
-        "chunk_lines": 1 if by_line else CHUNK_LINES}
+        "chunk_lines": 1 if by_line else CHUNK_LINES, "store_chunk_lines": 1 if by_line else STORE_CHUNK_LINES}
     program: Mapping[str, Any] = {
         "machine": machine, "tensors": tensors, "use_resource": np.array(tables.use_resource, dtype=np.int32),
         "use_sub": np.array(tables.use_sub, dtype=np.int32), "use_ticks": np.array(tables.use_ticks, dtype=np.int64),

@@ -133,7 +133,8 @@ def _races(graph: KernelGraph, t: Template) -> list[Finding]:
     kinds = [node_type(n) for n in graph.type_names]
     full = [0] * t.nodes
     for i in reversed(order):
-        asynchronous = not bool(t.node_blocking[i]) and kinds[t.node_type[i]].unit in ("tma", "tensor")
+        kind = kinds[t.node_type[i]]
+        asynchronous = not bool(t.node_blocking[i]) and kind.unit in ("tma", "tensor") and not kind.memory  # mma.sync runs in order
         for e in range(int(t.edge_ptr[i]), int(t.edge_ptr[i + 1])):
             if t.edge_kind[e] != EdgeKind.ISSUE or not asynchronous:
                 j = int(t.edge_dst[e])

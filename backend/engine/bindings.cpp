@@ -56,7 +56,9 @@ Machine machine_of(const nb::dict& d) {
     m.scopes.push_back(static_cast<Scope>(s));
   }
   m.l2_resource = static_cast<std::int32_t>(integer(d, "l2_resource"));
+  m.l2_write_resource = static_cast<std::int32_t>(integer(d, "l2_write_resource"));
   m.l2_q16 = integer(d, "l2_q16");
+  m.l2_write_q16 = integer(d, "l2_write_q16");
   m.dram_q16 = integer(d, "dram_q16");
   m.dram_turn_q16 = integer(d, "dram_turn_q16");
   m.l2_capacity = integer(d, "l2_capacity");
@@ -72,22 +74,25 @@ Machine machine_of(const nb::dict& d) {
   m.policy = static_cast<std::int32_t>(integer(d, "policy"));
   m.by_line = integer(d, "by_line") != 0;
   m.chunk_lines = static_cast<std::int32_t>(integer(d, "chunk_lines"));
-  require(m.sms > 0 && m.subpartitions > 0 && m.ctas_per_sm > 0 && m.line_bytes > 0 && m.sector_bytes > 0 && m.chunk_lines > 0,
+  m.store_chunk_lines = static_cast<std::int32_t>(integer(d, "store_chunk_lines"));
+  require(m.sms > 0 && m.subpartitions > 0 && m.ctas_per_sm > 0 && m.line_bytes > 0 && m.sector_bytes > 0 && m.chunk_lines > 0 && m.store_chunk_lines > 0,
           "machine sizes must be positive");
+  require(m.sms <= kMaxSms && m.ctas_per_sm <= 64, "more SMs or CTAs an SM than the engine can number");
   require(m.line_bytes / m.sector_bytes <= 4, "more than four sectors a line");
-  require(m.l2_resource >= 0 && m.l2_resource < static_cast<std::int32_t>(m.scopes.size()), "l2_resource");
+  for (const std::int32_t r : {m.l2_resource, m.l2_write_resource})
+    require(r >= 0 && r < static_cast<std::int32_t>(m.scopes.size()) && m.scopes[static_cast<std::size_t>(r)] == Scope::kChip, "L2 resources");
   return m;
 }
 
 Template template_of(const nb::dict& d, const Program& p) {
   Template t{};
-  t.demand = vec<std::int32_t>(d, "demand");
-  t.nodes = static_cast<std::int32_t>(t.demand.size());
-  t.in_degree = vec<std::int32_t>(d, "in_degree");
-  t.edge_ptr = vec<std::int32_t>(d, "edge_ptr");
-  t.issue_end = vec<std::int32_t>(d, "issue_end");
-  t.edge_dst = vec<std::int32_t>(d, "edge_dst");
-  t.edge_reason = vec<std::uint8_t>(d, "edge_reason");
+  const auto demand_ids = vec<std::int32_t>(d, "demand");
+  const auto in_degree = vec<std::int32_t>(d, "in_degree");
+  const auto edge_ptr = vec<std::int32_t>(d, "edge_ptr");
+  const auto issue_end = vec<std::int32_t>(d, "issue_end");
+  const auto edge_dst = vec<std::int32_t>(d, "edge_dst");
+  const auto edge_reason = vec<std::uint8_t>(d, "edge_reason");
+  t.nodes = static_cast<std::int32_t>(demand_ids.size());
   t.tile_ptr = vec<std::int32_t>(d, "tile_ptr");
   t.tile_buffer = vec<std::int32_t>(d, "tile_buffer");
   t.tile_column = vec<std::int32_t>(d, "tile_column");
@@ -96,22 +101,25 @@ Template template_of(const nb::dict& d, const Program& p) {
   t.rank = static_cast<std::int32_t>(integer(d, "rank"));
   const auto n = static_cast<std::size_t>(t.nodes);
   const std::size_t tiles = t.tile_buffer.size() , rank = static_cast<std::size_t>(t.rank);
-  require(n > 0 && t.in_degree.size() == n && t.issue_end.size() == n, "template arrays");
-  index_array(t.edge_ptr, n, t.edge_dst.size(), "edge_ptr");
+  require(t.nodes < kMaxIndex, "too many nodes in one template");
+  require(n > 0 && in_degree.size() == n && issue_end.size() == n, "template arrays");
+  index_array(edge_ptr, n, edge_dst.size(), "edge_ptr");
   index_array(t.tile_ptr, n, tiles, "tile_ptr");
-  require(t.edge_reason.size() == t.edge_dst.size(), "edge_reason");
+  require(edge_reason.size() == edge_dst.size(), "edge_reason");
   require(t.tile_offset.size() == tiles * rank && t.tile_column.size() == tiles * rank && t.tile_extent.size() == tiles * rank, "tiles");
-  in_range(t.demand, 0, static_cast<std::int64_t>(p.demands.size()), "demand");
-  in_range(t.edge_dst, 0, t.nodes, "edge_dst");
-  in_range(t.edge_reason, 0, kReasons, "edge_reason");
+  in_range(demand_ids, 0, static_cast<std::int64_t>(p.demands.size()), "demand");
+  in_range(edge_dst, 0, t.nodes, "edge_dst");
+  in_range(edge_reason, 0, kReasons, "edge_reason");
   in_range(t.tile_buffer, 0, static_cast<std::int64_t>(p.tensors.size()), "tile_buffer");
   in_range(t.tile_column, -1, p.columns_width, "tile_column");
+  for (std::size_t e = 0; e < edge_dst.size(); ++e) t.edges.push_back({edge_dst[e], edge_reason[e]});
   std::vector<std::int32_t> degree(n, 0);
-  for (const std::int32_t dst : t.edge_dst) ++degree[static_cast<std::size_t>(dst)];
-  require(degree == t.in_degree, "in_degree");
+  for (const std::int32_t dst : edge_dst) ++degree[static_cast<std::size_t>(dst)];
+  require(degree == in_degree, "in_degree");
   for (std::size_t i = 0; i < n; ++i) {
-    require(t.issue_end[i] >= t.edge_ptr[i] && t.issue_end[i] <= t.edge_ptr[i + 1], "issue_end");
-    const Demand& demand = p.demands[static_cast<std::size_t>(t.demand[i])];
+    require(issue_end[i] >= edge_ptr[i] && issue_end[i] <= edge_ptr[i + 1], "issue_end");
+    const Demand& demand = p.demands[static_cast<std::size_t>(demand_ids[i])];
+    t.info.push_back({demand, in_degree[i], edge_ptr[i], issue_end[i], edge_ptr[i + 1]});
     for (std::int32_t s = demand.stage_begin; s < demand.stage_end; ++s) {
       const Stage& stage = p.stages[static_cast<std::size_t>(s)];
       if (stage.kind != StageKind::kMemory) continue;
@@ -150,7 +158,7 @@ Program program_of(const nb::dict& d) {
   for (std::size_t i = 0; i < use_resource.size(); ++i) {
     const bool per_sub = p.machine.scopes[static_cast<std::size_t>(use_resource[i])] == Scope::kSubpartition;
     require(per_sub ? use_sub[i] >= 0 && use_sub[i] < p.machine.subpartitions : use_sub[i] == -1, "use_sub");
-    p.uses.push_back({use_resource[i], use_sub[i], use_ticks[i]});
+    p.uses.push_back({use_resource[i], use_sub[i], use_ticks[i], use_ticks[i]});
   }
   const auto memory = vec<std::int64_t>(d, "memory");  // rows of 13
   constexpr std::size_t kMemoryRow = 13;
@@ -168,14 +176,21 @@ Program program_of(const nb::dict& d) {
               "memory accesses cannot use sub-partition resources");
   }
   const auto stages = vec<std::int64_t>(d, "stages");  // rows of 6
+  std::int64_t cut = 0;  // uses before this one belong to earlier stages
   constexpr std::size_t kStageRow = 6;
   require(stages.size() % kStageRow == 0, "stages");
   for (std::size_t i = 0; i < stages.size(); i += kStageRow) {
     const auto at = [&](std::size_t k) { return stages[i + k]; };
-    require(at(0) >= 0 && at(0) <= 2 && at(1) >= 0 && at(1) <= at(2) && at(2) <= static_cast<std::int64_t>(p.uses.size()) &&
+    require(at(0) >= 0 && at(0) <= 2 && at(1) >= cut && at(1) <= at(2) && at(2) <= static_cast<std::int64_t>(p.uses.size()) &&
                 at(3) >= 0 && at(4) > 0 && (at(0) != 2 || (at(5) >= 0 && at(5) < static_cast<std::int64_t>(p.memory.size()))) &&
                 (at(0) != 1 || at(1) < at(2)),
             "stages");
+    cut = at(2);
+    for (std::int64_t u = at(1); u < at(2); ++u) {  // cut into pieces; a use belongs to one stage
+      Use& use = p.uses[static_cast<std::size_t>(u)];
+      use.piece = use.last / at(4);
+      use.last -= use.piece * (at(4) - 1);
+    }
     p.stages.push_back({static_cast<StageKind>(at(0)), static_cast<std::int32_t>(at(1)), static_cast<std::int32_t>(at(2)), at(3),
                         static_cast<std::int32_t>(at(4)), static_cast<std::int32_t>(at(5))});
   }
@@ -188,6 +203,7 @@ Program program_of(const nb::dict& d) {
     p.demands.push_back({demands[i], demands[i + 1], demands[i + 2]});
   }
   p.instance_template = vec<std::int32_t>(d, "instance_template");
+  require(p.instance_template.size() < static_cast<std::size_t>(kMaxIndex), "too many CTAs");
   p.columns = vec<std::int64_t>(d, "columns");
   p.columns_width = static_cast<std::int32_t>(integer(d, "columns_width"));
   require(p.columns.size() == p.instance_template.size() * static_cast<std::size_t>(p.columns_width), "columns");

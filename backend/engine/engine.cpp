@@ -29,23 +29,24 @@ Outcome Engine::run() {
     const Event e = queue_.pop();
     if ((++outcome_.events & (kPollEvery - 1)) == 0) poll_(static_cast<double>(finished_) / total);
     outcome_.end = std::max(outcome_.end, e.time);
-    switch (static_cast<Kind>(e.kind)) {
+    switch (static_cast<Kind>(e.kind())) {
       case kIssue: {
-        Sm& sm = sms_[static_cast<std::size_t>(e.sm)];
+        Sm& sm = sms_[static_cast<std::size_t>(e.sm())];
         if (sm.next_issue == e.time) {
           sm.next_issue = kNever;
-          arbitrate(e.sm, e.time);
+          arbitrate(e.sm(), e.time);
         }
         break;
       }
-      case kWarpDone: warp_part_ended(e.sm, e.a, e.b, e.time); break;
-      case kAsync: async_piece(e.sm, e.a, e.b, e.time); break;
-      case kStageDone: next_stage(e.sm, e.a, e.b, e.time); break;
-      case kL2: at_l2(e.a, e.time); break;
-      case kReturn: returned(e.a, e.time); break;
-      case kPieceDone: piece_done(e.a, e.time); break;
-      case kStore: store_piece(e.a, e.time); break;
-      case kStart: start_instance(e.sm, e.a, e.b, e.time); break;
+      case kWarpDone: warp_part_ended(e.sm(), e.a(), e.b(), e.time); break;
+      case kAsync: async_piece(e.sm(), e.a(), e.b(), e.time); break;
+      case kStageDone: next_stage(e.sm(), e.a(), e.b(), e.time); break;
+      case kL2: at_l2(e.a(), e.time); break;
+      case kReturn: returned(e.a(), e.time); break;
+      case kDeposit: deposit(e.a(), e.time); break;
+      case kPieceDone: piece_done(e.a(), e.time); break;
+      case kStore: store_piece(e.a(), e.time); break;
+      case kStart: start_instance(e.sm(), e.a(), e.b(), e.time); break;
     }
     drain(e.time);
   }
@@ -61,19 +62,14 @@ Outcome Engine::run() {
 void Engine::start_instance(std::int32_t sm, std::int32_t slot_index, std::int32_t instance, Tick now) {
   Slot& slot = sms_[static_cast<std::size_t>(sm)].slots[static_cast<std::size_t>(slot_index)];
   const Template& t = program_.templates[static_cast<std::size_t>(program_.instance_template[static_cast<std::size_t>(instance)])];
-  const auto n = static_cast<std::size_t>(t.nodes);
   slot.instance = instance;
   slot.shape = &t;
   slot.remaining = t.nodes;
-  slot.missing = t.in_degree;
-  slot.ordered.assign(n, now);
-  slot.begun.assign(n, kNever);
-  slot.done.assign(n, now);
-  slot.stage.assign(n, 0);
-  slot.subop.assign(n, 0);
+  slot.nodes.resize(static_cast<std::size_t>(t.nodes));
+  for (std::size_t n = 0; n < slot.nodes.size(); ++n) slot.nodes[n] = {now, kNever, now, t.info[n].in_degree, 0, 0};
   outcome_.instance_start[static_cast<std::size_t>(instance)] = now;
   for (std::int32_t node = 0; node < t.nodes; ++node)
-    if (slot.missing[static_cast<std::size_t>(node)] == 0) ready_.push_back({sm, slot_index, node});
+    if (slot.nodes[static_cast<std::size_t>(node)].missing == 0) ready_.push_back({sm, slot_index, node});
 }
 
 void Engine::retire(std::int32_t sm, std::int32_t slot_index, Tick now) {
@@ -87,8 +83,8 @@ void Engine::retire(std::int32_t sm, std::int32_t slot_index, Tick now) {
 
 const Stage& Engine::stage_of(const Slot& slot, std::int32_t node) const {
   const auto n = static_cast<std::size_t>(node);
-  const Demand& demand = program_.demands[static_cast<std::size_t>(slot.shape->demand[n])];
-  return program_.stages[static_cast<std::size_t>(demand.stage_begin + slot.stage[n])];
+  const Demand& demand = slot.shape->info[n].demand;
+  return program_.stages[static_cast<std::size_t>(demand.stage_begin + slot.nodes[n].stage)];
 }
 
 NodeStats& Engine::stats(const Slot& slot, std::int32_t node) {
@@ -97,16 +93,15 @@ NodeStats& Engine::stats(const Slot& slot, std::int32_t node) {
 
 // Release edges [from, to) of a CTA's template; destinations without missing edges become ready.
 void Engine::release(std::int32_t sm, std::int32_t slot_index, std::int32_t from, std::int32_t to, Tick now) {
-  constexpr std::uint8_t kProgramOrder = 0;
+  constexpr std::int32_t kProgramOrder = 0;
   Slot& slot = sms_[static_cast<std::size_t>(sm)].slots[static_cast<std::size_t>(slot_index)];
   const Template& t = *slot.shape;
   for (std::int32_t e = from; e < to; ++e) {
-    const std::int32_t dst = t.edge_dst[static_cast<std::size_t>(e)];
+    const auto [dst, reason] = t.edges[static_cast<std::size_t>(e)];
     const auto d = static_cast<std::size_t>(dst);
-    const std::uint8_t reason = t.edge_reason[static_cast<std::size_t>(e)];
-    if (reason == kProgramOrder) slot.ordered[d] = now;
-    if (--slot.missing[d] == 0) {
-      if (reason != kProgramOrder) stats(slot, dst).wait[reason] += now - slot.ordered[d];
+    if (reason == kProgramOrder) slot.nodes[d].ordered = now;
+    if (--slot.nodes[d].missing == 0) {
+      if (reason != kProgramOrder) stats(slot, dst).wait[static_cast<std::size_t>(reason)] += now - slot.nodes[d].ordered;
       ready_.push_back({sm, slot_index, dst});
     }
   }
@@ -122,8 +117,8 @@ void Engine::drain(Tick now) {
 
 void Engine::begin(std::int32_t sm, std::int32_t slot_index, std::int32_t node, Tick now) {
   Slot& slot = sms_[static_cast<std::size_t>(sm)].slots[static_cast<std::size_t>(slot_index)];
-  slot.ordered[static_cast<std::size_t>(node)] = now;  // from here on: when it became ready
-  const Demand& demand = program_.demands[static_cast<std::size_t>(slot.shape->demand[static_cast<std::size_t>(node)])];
+  slot.nodes[static_cast<std::size_t>(node)].ordered = now;  // from here on: when it became ready
+  const Demand& demand = slot.shape->info[static_cast<std::size_t>(node)].demand;
   if (demand.warp_stages == 0) warp_part_ended(sm, slot_index, node, now);
   if (demand.stage_begin == demand.stage_end) {
     complete(sm, slot_index, node, now);
@@ -137,7 +132,7 @@ void Engine::run_stage(std::int32_t sm, std::int32_t slot_index, std::int32_t no
   Slot& slot = core.slots[static_cast<std::size_t>(slot_index)];
   const auto n = static_cast<std::size_t>(node);
   const Stage& stage = stage_of(slot, node);
-  slot.subop[n] = 0;
+  slot.nodes[n].subop = 0;
   switch (stage.kind) {
     case StageKind::kWarp: {
       if (stage.uses_begin == stage.uses_end) {
@@ -164,10 +159,10 @@ void Engine::run_stage(std::int32_t sm, std::int32_t slot_index, std::int32_t no
 void Engine::warp_work_ends(std::int32_t sm, std::int32_t slot_index, std::int32_t node, Tick now, Tick end) {
   Slot& slot = sms_[static_cast<std::size_t>(sm)].slots[static_cast<std::size_t>(slot_index)];
   const auto n = static_cast<std::size_t>(node);
-  const Demand& demand = program_.demands[static_cast<std::size_t>(slot.shape->demand[n])];
-  if (slot.begun[n] == kNever) slot.begun[n] = now;
-  const bool last = slot.stage[n] + 1 == demand.warp_stages;
-  if (last && slot.shape->edge_ptr[n] < slot.shape->issue_end[n]) {
+  const Demand& demand = slot.shape->info[n].demand;
+  if (slot.nodes[n].begun == kNever) slot.nodes[n].begun = now;
+  const bool last = slot.nodes[n].stage + 1 == demand.warp_stages;
+  if (last && slot.shape->info[n].edge_begin < slot.shape->info[n].issue_end) {
     if (end == now) {
       warp_part_ended(sm, slot_index, node, now);
     } else {
@@ -186,11 +181,11 @@ void Engine::warp_work_ends(std::int32_t sm, std::int32_t slot_index, std::int32
 
 void Engine::count_warp_part(Slot& slot, std::int32_t node, Tick end) {
   const auto n = static_cast<std::size_t>(node);
-  if (slot.begun[n] == kNever) slot.begun[n] = end;
-  slot.done[n] = end;
+  if (slot.nodes[n].begun == kNever) slot.nodes[n].begun = end;
+  slot.nodes[n].done = end;
   NodeStats& s = stats(slot, node);
-  s.queue += slot.begun[n] - slot.ordered[n];
-  s.service += end - slot.begun[n];
+  s.queue += slot.nodes[n].begun - slot.nodes[n].ordered;
+  s.service += end - slot.nodes[n].begun;
   ++s.count;
 }
 
@@ -199,8 +194,8 @@ void Engine::warp_part_ended(std::int32_t sm, std::int32_t slot_index, std::int3
   Slot& slot = sms_[static_cast<std::size_t>(sm)].slots[static_cast<std::size_t>(slot_index)];
   const auto n = static_cast<std::size_t>(node);
   count_warp_part(slot, node, now);
-  release(sm, slot_index, slot.shape->edge_ptr[n], slot.shape->issue_end[n], now);
-  if (program_.demands[static_cast<std::size_t>(slot.shape->demand[n])].warp_stages == 0) return;
+  release(sm, slot_index, slot.shape->info[n].edge_begin, slot.shape->info[n].issue_end, now);
+  if (slot.shape->info[n].demand.warp_stages == 0) return;
   const Tick latency = stage_of(slot, node).latency;
   if (latency == 0) {
     next_stage(sm, slot_index, node, now);
@@ -212,8 +207,8 @@ void Engine::warp_part_ended(std::int32_t sm, std::int32_t slot_index, std::int3
 void Engine::next_stage(std::int32_t sm, std::int32_t slot_index, std::int32_t node, Tick now) {
   Slot& slot = sms_[static_cast<std::size_t>(sm)].slots[static_cast<std::size_t>(slot_index)];
   const auto n = static_cast<std::size_t>(node);
-  const Demand& demand = program_.demands[static_cast<std::size_t>(slot.shape->demand[n])];
-  if (demand.stage_begin + ++slot.stage[n] < demand.stage_end) {
+  const Demand& demand = slot.shape->info[n].demand;
+  if (demand.stage_begin + ++slot.nodes[n].stage < demand.stage_end) {
     run_stage(sm, slot_index, node, now);
   } else {
     complete(sm, slot_index, node, now);
@@ -223,11 +218,11 @@ void Engine::next_stage(std::int32_t sm, std::int32_t slot_index, std::int32_t n
 void Engine::complete(std::int32_t sm, std::int32_t slot_index, std::int32_t node, Tick now) {
   Slot& slot = sms_[static_cast<std::size_t>(sm)].slots[static_cast<std::size_t>(slot_index)];
   const auto n = static_cast<std::size_t>(node);
-  stats(slot, node).latency += now - slot.done[n];
+  stats(slot, node).latency += now - slot.nodes[n].done;
   if (sm == observed_sm_)
-    outcome_.spans.push_back({sm, slot.instance, node, slot.ordered[n], slot.begun[n] == kNever ? slot.ordered[n] : slot.begun[n],
-                              slot.done[n], now});
-  release(sm, slot_index, slot.shape->issue_end[n], slot.shape->edge_ptr[n + 1], now);
+    outcome_.spans.push_back({sm, slot.instance, node, slot.nodes[n].ordered, slot.nodes[n].begun == kNever ? slot.nodes[n].ordered : slot.nodes[n].begun,
+                              slot.nodes[n].done, now});
+  release(sm, slot_index, slot.shape->info[n].issue_end, slot.shape->info[n].edge_end, now);
   if (--slot.remaining == 0) retire(sm, slot_index, now);
 }
 
@@ -255,11 +250,11 @@ Tick Engine::earliest(std::int32_t sm, const Stage& stage, std::int32_t* blocked
 
 // One piece of a warp stage takes its resources from `now` on; returns how long the slowest of them works.
 Tick Engine::occupy(std::int32_t sm, Slot& slot, std::int32_t node, const Stage& stage, Tick now) {
-  const std::int32_t at = slot.subop[static_cast<std::size_t>(node)]++;
+  const bool last = ++slot.nodes[static_cast<std::size_t>(node)].subop == stage.subops;
   Tick longest = 0;
   for (std::int32_t u = stage.uses_begin; u < stage.uses_end; ++u) {
     const Use& use = program_.uses[static_cast<std::size_t>(u)];
-    const Tick work = use.ticks * (at + 1) / stage.subops - use.ticks * at / stage.subops;
+    const Tick work = last ? use.last : use.piece;
     servers_.free_at(use.resource, sm, use.sub) = now + work;
     servers_.add_busy(use.resource, work);
     longest = std::max(longest, work);
@@ -302,11 +297,11 @@ void Engine::arbitrate(std::int32_t sm, Tick now) {
     Slot& slot = core.slots[static_cast<std::size_t>(c.slot)];
     const auto n = static_cast<std::size_t>(c.node);
     const Stage& stage = stage_of(slot, c.node);
-    if (slot.begun[n] == kNever) slot.begun[n] = now;
+    if (slot.nodes[n].begun == kNever) slot.nodes[n].begun = now;
     if (c.blocked_on >= 0) servers_.add_queued(c.blocked_on, now - c.since);
     const Tick longest = occupy(sm, slot, c.node, stage, now);
     core.last_age = c.age;
-    if (slot.subop[n] == stage.subops) {
+    if (slot.nodes[n].subop == stage.subops) {
       const Candidate done = c;
       core.candidates.erase(core.candidates.begin() + static_cast<std::ptrdiff_t>(best));
       warp_work_ends(sm, done.slot, done.node, now, now + longest);
@@ -324,7 +319,7 @@ void Engine::async_piece(std::int32_t sm, std::int32_t slot_index, std::int32_t 
   Slot& slot = sms_[static_cast<std::size_t>(sm)].slots[static_cast<std::size_t>(slot_index)];
   const auto n = static_cast<std::size_t>(node);
   const Stage& stage = stage_of(slot, node);
-  const std::int32_t at = slot.subop[n]++;
+  const bool last = ++slot.nodes[n].subop == stage.subops;
   const std::int32_t unit = program_.uses[static_cast<std::size_t>(stage.uses_begin)].resource;
   Tick start = now, end = now;
   for (std::int32_t u = stage.uses_begin; u < stage.uses_end; ++u) {
@@ -333,7 +328,7 @@ void Engine::async_piece(std::int32_t sm, std::int32_t slot_index, std::int32_t 
   }
   for (std::int32_t u = stage.uses_begin; u < stage.uses_end; ++u) {
     const Use& use = program_.uses[static_cast<std::size_t>(u)];
-    const Tick work = use.ticks * (at + 1) / stage.subops - use.ticks * at / stage.subops;
+    const Tick work = last ? use.last : use.piece;
     if (use.resource == unit) {
       servers_.add_busy(unit, work);
       end = std::max(end, start + work);
@@ -346,7 +341,7 @@ void Engine::async_piece(std::int32_t sm, std::int32_t slot_index, std::int32_t 
     if (use.resource == unit) servers_.free_at(unit, sm, use.sub) = end;
   }
   servers_.add_queued(unit, start - now);
-  if (at + 1 < stage.subops) {
+  if (!last) {
     queue_.push(start, kAsync, sm, slot_index, node);
   } else {
     queue_.push(end + stage.latency, kStageDone, sm, slot_index, node);

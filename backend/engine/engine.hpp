@@ -25,14 +25,18 @@ class Engine {
   Outcome run();
 
  private:
-  enum Kind : std::int32_t { kIssue, kWarpDone, kAsync, kStageDone, kL2, kReturn, kPieceDone, kStore, kStart };
+  enum Kind : std::int32_t { kIssue, kWarpDone, kAsync, kStageDone, kL2, kReturn, kDeposit, kPieceDone, kStore, kStart };
 
+  struct NodeState {
+    Tick ordered;          // when program order reached it, then when it became ready
+    Tick begun, done;      // first service; end of the warps' part
+    std::int32_t missing;  // unreleased incoming edges
+    std::int16_t stage, subop;
+  };
   struct Slot {
     std::int32_t instance = -1, remaining = 0;
     const Template* shape = nullptr;
-    std::vector<std::int32_t> missing;        // unreleased incoming edges
-    std::vector<Tick> ordered, begun, done;   // program order reached; first service; end of the warps' part
-    std::vector<std::int32_t> stage, subop;
+    std::vector<NodeState> nodes;
   };
   struct Candidate {
     std::int32_t slot, node;
@@ -62,8 +66,12 @@ class Engine {
   struct PieceState {
     Piece piece;
     const MemoryAccess* access;
-    std::int32_t transfer, sm, chunk, chunks;  // transfer: -1 for stores that have left the SM
-    Tick first, last;
+    std::int32_t transfer, sm, chunk, chunks;
+    Tick first, last;  // window of its requests at the unit, later of its data at the SM
+    Tick through;      // when the current chunk has passed the port
+    std::int32_t part(std::int32_t amount) const {
+      return chunks == 1 ? amount : chunk + 1 < chunks ? amount / chunks : amount - amount / chunks * (chunks - 1);
+    }
   };
 
   void start_instance(std::int32_t sm, std::int32_t slot, std::int32_t instance, Tick now);
@@ -84,7 +92,9 @@ class Engine {
   void start_transfer(std::int32_t sm, std::int32_t slot, std::int32_t node, Tick now);
   void pump(std::int32_t sm, std::int32_t pool, Tick now);
   void at_l2(std::int32_t piece, Tick now);
+  void stored(std::int32_t piece, Tick now);
   void returned(std::int32_t piece, Tick now);
+  void deposit(std::int32_t piece, Tick now);
   void piece_done(std::int32_t piece, Tick now);
   void store_piece(std::int32_t transfer, Tick now);
   Tick earliest(std::int32_t sm, const Stage& stage, std::int32_t* blocked_on);

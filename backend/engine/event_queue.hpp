@@ -1,5 +1,9 @@
-// A 4-ary min-heap of events ordered by (time, sequence number): same input, same order.
+// Events in the order of (time, sequence number): same input, same order.
+//
+// A timing wheel: events of the near future wait unsorted in buckets a cycle wide; only the bucket that is being
+// served is a heap. Events beyond the wheel wait in an overflow list until their turn of the wheel comes.
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -8,59 +12,115 @@
 
 namespace gtsim {
 
+// What happens, packed: 4 bits of kind, 12 of SM, 24 each of two indices.
 struct Event {
   Tick time;
-  std::uint64_t sequence;
-  std::int32_t kind, sm, a, b;
+  std::uint64_t sequence, payload;
+
+  static std::uint64_t pack(std::int32_t kind, std::int32_t sm, std::int32_t a, std::int32_t b) {
+    return static_cast<std::uint64_t>(kind) << 60 | static_cast<std::uint64_t>(sm) << 48 | static_cast<std::uint64_t>(a) << 24 |
+           static_cast<std::uint64_t>(b);
+  }
+  std::int32_t kind() const { return static_cast<std::int32_t>(payload >> 60); }
+  std::int32_t sm() const { return static_cast<std::int32_t>(payload >> 48 & 0xFFF); }
+  std::int32_t a() const { return static_cast<std::int32_t>(payload >> 24 & kIndexMask); }
+  std::int32_t b() const { return static_cast<std::int32_t>(payload & kIndexMask); }
+  static constexpr std::uint64_t kIndexMask = 0xFFFFFF;
 };
+
+inline constexpr std::int32_t kMaxIndex = static_cast<std::int32_t>(Event::kIndexMask);
+inline constexpr std::int32_t kMaxSms = 0xFFF;
 
 class EventQueue {
  public:
-  bool empty() const { return heap_.empty(); }
-  std::size_t size() const { return heap_.size(); }
-  std::uint64_t pushed() const { return next_; }
+  EventQueue() : buckets_(kBuckets) {}
 
+  bool empty() const { return size_ == 0; }
+  std::size_t size() const { return size_; }
+
+  // `time` must not lie before the last event popped.
   void push(Tick time, std::int32_t kind, std::int32_t sm, std::int32_t a, std::int32_t b) {
-    const Event event{time, next_++, kind, sm, a, b};
+    const std::uint64_t sequence = next_++, payload = Event::pack(kind, sm, a, b);
+    ++size_;
+    const std::int64_t bucket = time >> kWidthBits;
+    if (bucket <= now_) {
+      rise(time, sequence, payload);
+    } else if (bucket < now_ + kBuckets) {
+      buckets_[static_cast<std::size_t>(bucket & (kBuckets - 1))].emplace_back(time, sequence, payload);
+    } else {
+      far_.emplace_back(time, sequence, payload);
+      std::push_heap(far_.begin(), far_.end(), later);
+    }
+  }
+
+  Event pop() {
+    if (heap_.empty()) advance();
+    const Event event = heap_.front();
+    const Event last = heap_.back();
+    heap_.pop_back();
+    --size_;
+    if (!heap_.empty()) sink(0, last);
+    return event;
+  }
+
+ private:
+  static constexpr int kWidthBits = kTickBits;    // a bucket is one cycle wide: a handful of events
+  static constexpr std::int64_t kBuckets = 2048;  // power of two; longer than the usual memory latency
+
+  static bool before(Tick t, std::uint64_t s, const Event& y) { return t != y.time ? t < y.time : s < y.sequence; }
+
+  void rise(Tick time, std::uint64_t sequence, std::uint64_t payload) {
     std::size_t at = heap_.size();
-    heap_.push_back(event);
+    heap_.emplace_back(time, sequence, payload);
     while (at > 0) {
-      const std::size_t parent = (at - 1) / 4;
-      if (!before(event, heap_[parent])) break;
+      const std::size_t parent = (at - 1) / 2;
+      if (!before(time, sequence, heap_[parent])) break;
       heap_[at] = heap_[parent];
       at = parent;
+    }
+    heap_[at].time = time;
+    heap_[at].sequence = sequence;
+    heap_[at].payload = payload;
+  }
+
+  void sink(std::size_t at, const Event& event) {
+    const std::size_t n = heap_.size();
+    for (;;) {
+      std::size_t child = 2 * at + 1;
+      if (child >= n) break;
+      if (child + 1 < n && before(heap_[child + 1].time, heap_[child + 1].sequence, heap_[child])) ++child;
+      if (!before(heap_[child].time, heap_[child].sequence, event)) break;
+      heap_[at] = heap_[child];
+      at = child;
     }
     heap_[at] = event;
   }
 
-  Event pop() {
-    const Event top = heap_.front();
-    const Event last = heap_.back();
-    heap_.pop_back();
-    const std::size_t n = heap_.size();
-    if (n > 0) {
-      std::size_t at = 0;
-      for (;;) {
-        const std::size_t first = 4 * at + 1;
-        if (first >= n) break;
-        std::size_t best = first;
-        const std::size_t stop = first + 4 < n ? first + 4 : n;
-        for (std::size_t child = first + 1; child < stop; ++child)
-          if (before(heap_[child], heap_[best])) best = child;
-        if (!before(heap_[best], last)) break;
-        heap_[at] = heap_[best];
-        at = best;
+  static bool later(const Event& x, const Event& y) { return before(y.time, y.sequence, x); }
+
+  void advance() {
+    while (heap_.empty()) {
+      if (size_ == far_.size()) now_ = (far_.front().time >> kWidthBits) - 1;  // nothing nearer: jump
+      ++now_;
+      while (!far_.empty() && far_.front().time >> kWidthBits < now_ + kBuckets) {
+        std::pop_heap(far_.begin(), far_.end(), later);
+        buckets_[static_cast<std::size_t>((far_.back().time >> kWidthBits) & (kBuckets - 1))].push_back(far_.back());
+        far_.pop_back();
       }
-      heap_[at] = last;
+      std::vector<Event>& bucket = buckets_[static_cast<std::size_t>(now_ & (kBuckets - 1))];
+      if (bucket.empty()) continue;
+      heap_.swap(bucket);
+      for (std::size_t i = heap_.size() / 2; i-- > 0;) {
+        const Event event = heap_[i];
+        sink(i, event);
+      }
     }
-    return top;
   }
 
- private:
-  static bool before(const Event& x, const Event& y) {
-    return x.time != y.time ? x.time < y.time : x.sequence < y.sequence;
-  }
-  std::vector<Event> heap_;
+  std::vector<std::vector<Event>> buckets_;
+  std::vector<Event> heap_, far_;  // min-heaps: the bucket being served, what lies beyond the wheel
+  std::int64_t now_ = -1;
+  std::size_t size_ = 0;
   std::uint64_t next_ = 0;
 };
 

@@ -20,15 +20,20 @@ class MemorySystem {
     Tick first, last;  // when the first and the last byte are back at the SM
   };
 
+  // Bytes that the write requests of `piece` take on a port.
+  static std::int64_t write_bytes(const Piece& piece, std::int32_t request_bytes) {
+    return std::max<std::int64_t>(std::int64_t{piece.requests} * request_bytes, piece.sector_bytes);
+  }
+
   // Requests of `piece` reach the L2 from `first` to `last`; the data is back within the returned window.
   Window load(const Piece& piece, std::int32_t sm, Tick first, Tick last) {
-    L2Cache::Block& block = cache_.touch(piece.key, footprint(piece));
+    L2Cache::Block& block = cache_.touch(piece.key, piece.footprint);
     const std::uint32_t missing = piece.mask & ~(block.mask & kValid);
     Tick ready_first = first, ready_last = last;
     traffic_.l2_read += piece.sector_bytes;
     traffic_.l2_requests += piece.lines;
     if (missing != 0) {
-      const std::int64_t bytes = machine_.by_line ? std::popcount(missing) * machine_.sector_bytes : piece.bytes;
+      const std::int64_t bytes = machine_.by_line ? std::popcount(missing) * machine_.sector_bytes : piece.footprint;
       const Tick start = dram(first, bytes, false);
       ready_first = start + machine_.dram_latency;
       ready_last = std::max(start + scaled(bytes, machine_.dram_q16), last) + machine_.dram_latency;
@@ -45,16 +50,18 @@ class MemorySystem {
     shrink(first);
     const Tick work = scaled(piece.sector_bytes, machine_.l2_q16);
     const Tick start = servers_.reserve(machine_.l2_resource, 0, 0, first, work);
+    // Requests of other SMs come between the first and the last one: the last queues behind as much as the first did.
     const Tick near = latency(piece.key, sm, true), far = piece.lines > 1 ? machine_.l2_far : near;
     return {std::max(start, ready_first) + (piece.lines > 1 ? machine_.l2_near : near),
-            std::max(std::max(start + work, last), ready_last) + far};
+            std::max(std::max(start + work, last + (start - first)), ready_last) + far};
   }
 
-  // Data of `piece` reaches the L2 at `now`; returns when it is there.
-  Tick store(const Piece& piece, Tick now, bool atomic) {
-    L2Cache::Block& block = cache_.touch(piece.key, footprint(piece));
+  // Data of `piece` reaches the L2 from `first` to `last` in requests of `request_bytes` on the wire; returns when it has
+  // been taken (first) and when the SM could know (last).
+  Window store(const Piece& piece, std::int32_t request_bytes, Tick first, Tick last, bool atomic) {
+    L2Cache::Block& block = cache_.touch(piece.key, piece.footprint);
     if (atomic && (piece.mask & ~(block.mask & kValid)) != 0) {
-      dram(now, piece.bytes, false);
+      dram(first, piece.bytes, false);
       traffic_.dram_read += piece.bytes;
     }
     block.mask |= piece.mask & kValid;
@@ -62,12 +69,15 @@ class MemorySystem {
       block.mask |= (piece.mask & kLineSectors) << kDirtyShift;
       block.dirty = std::popcount(block.mask & (kLineSectors << kDirtyShift)) * machine_.sector_bytes;
     } else {
-      block.dirty = piece.bytes;
+      block.dirty = std::min(block.dirty + piece.bytes, piece.footprint);
     }
     traffic_.l2_written += piece.sector_bytes;
-    shrink(now);
-    const Tick work = scaled(atomic ? 2 * piece.sector_bytes : piece.sector_bytes, machine_.l2_q16);
-    return servers_.reserve(machine_.l2_resource, 0, 0, now, work) + work + machine_.l2_near / 2;
+    shrink(first);
+    const std::int64_t bytes = write_bytes(piece, request_bytes);
+    const Tick work = scaled(atomic ? 2 * bytes : bytes, machine_.l2_write_q16);
+    const Tick start = servers_.reserve(machine_.l2_write_resource, 0, 0, first, work);
+    const Tick taken = std::max(start + work, last);
+    return {taken, taken + machine_.l2_near / 2};
   }
 
   Tick dram_busy() const { return dram_busy_; }
@@ -76,8 +86,6 @@ class MemorySystem {
   static constexpr std::uint32_t kLineSectors = 0xF;   // sectors of a 128-byte line
   static constexpr int kDirtyShift = 16;
   static constexpr std::uint32_t kValid = 0xFFFF;
-
-  std::int32_t footprint(const Piece& piece) const { return machine_.by_line ? machine_.line_bytes : piece.bytes; }
 
   Tick latency(std::uint64_t key, std::int32_t sm, bool /*hit*/) const {
     const bool upper_sm = 2 * sm >= machine_.sms;

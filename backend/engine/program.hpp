@@ -14,7 +14,7 @@ enum class Scope : std::uint8_t { kSubpartition, kSm, kTpc, kGpc, kChip };
 struct Use {
   std::int32_t resource;
   std::int32_t sub;
-  Tick ticks;
+  Tick piece, last;  // ticks of each piece of the stage, and of the last one, which takes the remainder
 };
 
 enum class StageKind : std::uint8_t {
@@ -52,19 +52,27 @@ struct Tensor {
   std::vector<std::int64_t> shape, stride_bytes, block;  // block: tile-cache granularity, elements
 };
 
+struct Demand {
+  std::int32_t stage_begin, stage_end, warp_stages;  // the first `warp_stages` stages hold the warps
+};
+
+struct NodeInfo {
+  Demand demand;
+  std::int32_t in_degree;
+  std::int32_t edge_begin, issue_end, edge_end;  // a node's issue edges stand first
+};
+
+struct Edge {
+  std::int32_t dst, reason;
+};
+
 struct Template {
   std::int32_t nodes;
-  std::vector<std::int32_t> demand;      // [nodes]
-  std::vector<std::int32_t> in_degree;   // [nodes]
-  std::vector<std::int32_t> edge_ptr, issue_end, edge_dst;  // a node's issue edges stand first: [edge_ptr, issue_end)
-  std::vector<std::uint8_t> edge_reason;
+  std::vector<NodeInfo> info;  // [nodes]
+  std::vector<Edge> edges;
   std::vector<std::int32_t> tile_ptr, tile_buffer, tile_column, tile_extent;
   std::vector<std::int64_t> tile_offset;
   std::int32_t rank;
-};
-
-struct Demand {
-  std::int32_t stage_begin, stage_end, warp_stages;  // the first `warp_stages` stages hold the warps
 };
 
 inline constexpr int kPools = 2;
@@ -72,8 +80,8 @@ inline constexpr int kPools = 2;
 struct Machine {
   std::int32_t sms, subpartitions, ctas_per_sm, line_bytes, sector_bytes;
   std::vector<Scope> scopes;                 // [resources]
-  std::int32_t l2_resource;                  // bandwidth of the L2
-  std::int64_t l2_q16, dram_q16;             // ticks a byte
+  std::int32_t l2_resource, l2_write_resource;          // bandwidth of the L2
+  std::int64_t l2_q16, l2_write_q16, dram_q16;          // ticks a byte
   std::int64_t dram_turn_q16;                // extra ticks a byte when reads and writes mix evenly
   std::int64_t l2_capacity;                  // bytes
   Tick l2_near, l2_far, dram_latency;
@@ -81,7 +89,7 @@ struct Machine {
   Tick kernel_launch, cta_gap, cta_dispatch;
   std::int32_t policy;                       // 0 greedy-then-oldest, 1 loose round-robin, 2 oldest first
   bool by_line;                              // one event a line instead of a run of lines
-  std::int32_t chunk_lines;                  // lines a return or store event moves
+  std::int32_t chunk_lines, store_chunk_lines;  // lines that one event moves on the way into or out of an SM
 };
 
 struct Program {

@@ -79,7 +79,7 @@ void add_lines(const Rows& r, std::int64_t line, std::int64_t sector, std::int64
     const std::int64_t end = address + r.row_bytes;
     for (std::int64_t at = address / line; at * line < end; ++at) {
       const std::int64_t from = std::max(address, at * line), to = std::min(end, (at + 1) * line);
-      Piece p{static_cast<std::uint64_t>(at), 0, 0, 0, 0, 0};
+      Piece p{static_cast<std::uint64_t>(at), static_cast<std::int32_t>(line), 0, 0, 0, 0, 0};
       count_row(from, to - from, line, sector, request, p, 1);
       for (std::int64_t s = (from - at * line) / sector; s * sector < to - at * line; ++s) p.mask |= 1u << s;
       out.push_back(p);
@@ -116,20 +116,23 @@ void expand(const Program& program, const Template& t, std::int32_t tile_index, 
   for (std::int64_t b = 0; b < blocks; ++b) {
     Index lo{}, hi{};
     std::uint64_t key = 0;
+    std::int64_t elements = 1;  // of the whole block, whatever part of it is accessed
     for (int d = 0; d < tensor.rank; ++d) {
       const auto ds = static_cast<std::size_t>(d);
       const std::int64_t index = first[d] + at[d];
       lo[d] = std::max(low[d], index * tensor.block[ds]);
       hi[d] = std::min(high[d], (index + 1) * tensor.block[ds]);
+      elements *= std::min(tensor.shape[ds], (index + 1) * tensor.block[ds]) - index * tensor.block[ds];
       key = key * static_cast<std::uint64_t>((tensor.shape[ds] + tensor.block[ds] - 1) / tensor.block[ds]) + static_cast<std::uint64_t>(index);
     }
-    Piece p{key | (static_cast<std::uint64_t>(buffer) << 48), 0, 0, 0, 0, kWholeBlock};
+    Piece p{key | (static_cast<std::uint64_t>(buffer) << 48), 0, 0, 0, 0, 0, kWholeBlock};
     const Rows r = rows_of(tensor, lo, hi, access.merge_rows, line);
     if (r.aligned) {
       count_row(r.start, r.row_bytes, line, sector, access.request_bytes, p, r.rows);
     } else {
       for_each_row(r, [&](std::int64_t address) { count_row(address, r.row_bytes, line, sector, access.request_bytes, p, 1); });
     }
+    p.footprint = static_cast<std::int32_t>(ceil_div(elements * tensor.element_bits, 8));
     out.push_back(p);
     for (int d = tensor.rank - 1; d >= 0; --d) {
       if (++at[d] < block[d]) break;

@@ -9,6 +9,7 @@ namespace gtsim {
 // A run of lines (bulk) or one line (by line) that an access needs.
 struct Piece {
   std::uint64_t key;
+  std::int32_t footprint;  // bytes of the block in the cache
   std::int32_t lines, bytes, sector_bytes, requests;
   std::uint32_t mask;  // sectors touched
 };

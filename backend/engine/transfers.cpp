@@ -42,18 +42,19 @@ void Engine::start_transfer(std::int32_t sm, std::int32_t slot_index, std::int32
   transfer.slot = slot_index;
   transfer.node = node;
   transfer.access = &access;
-  transfer.left = static_cast<std::int32_t>(scratch_.size());
   transfer.next = transfer.chunk = 0;
   transfer.end = now;
   if (access.direction == Direction::kLoad) {
+    transfer.left = static_cast<std::int32_t>(scratch_.size());
     auto& waiting = sms_[static_cast<std::size_t>(sm)].waiting[static_cast<std::size_t>(access.pool)];
     for (const Piece& piece : scratch_) {
       const std::int32_t p = new_piece();
-      pieces_[static_cast<std::size_t>(p)] = {piece, &access, id, sm, 0, 1, 0, 0};
+      pieces_[static_cast<std::size_t>(p)] = {piece, &access, id, sm, 0, 1, 0, 0, 0};
       waiting.push_back({p, now + access.launch});
     }
     pump(sm, access.pool, now);
   } else {
+    transfer.left = 1;
     transfer.pieces.assign(scratch_.begin(), scratch_.end());
     queue_.push(now + access.launch, kStore, sm, id, 0);
   }
@@ -83,8 +84,7 @@ void Engine::pump(std::int32_t sm, std::int32_t pool, Tick now) {
 void Engine::at_l2(std::int32_t id, Tick now) {
   PieceState& state = pieces_[static_cast<std::size_t>(id)];
   if (state.access->direction != Direction::kLoad) {
-    outcome_.end = std::max(outcome_.end, memory_.store(state.piece, now, state.access->direction == Direction::kAtomic));
-    free_pieces_.push_back(id);
+    stored(id, now);
     return;
   }
   const MemorySystem::Window window = memory_.load(state.piece, state.sm, now, state.last);
@@ -94,25 +94,49 @@ void Engine::at_l2(std::int32_t id, Tick now) {
   queue_.push(state.first, kReturn, state.sm, id, 0);
 }
 
-// A chunk of a piece comes back: through the port of the SM and into its memory.
+// A piece of a store is at the L2. The store completes when the L2 has taken its last piece: what the L2 cannot take yet
+// backs up into the SM.
+void Engine::stored(std::int32_t id, Tick now) {
+  const PieceState& state = pieces_[static_cast<std::size_t>(id)];
+  const MemorySystem::Window taken = 
+      memory_.store(state.piece, state.access->write_bytes, now, state.last, state.access->direction == Direction::kAtomic);
+  outcome_.end = std::max(outcome_.end, taken.last);
+  const std::int32_t transfer_id = state.transfer;
+  Transfer& transfer = transfers_[static_cast<std::size_t>(transfer_id)];
+  transfer.end = std::max(transfer.end, taken.first);
+  free_pieces_.push_back(id);
+  if (--transfer.left > 0) return;
+  const Slot& slot = sms_[static_cast<std::size_t>(transfer.sm)].slots[static_cast<std::size_t>(transfer.slot)];
+  queue_.push(transfer.end + stage_of(slot, transfer.node).latency, kStageDone, transfer.sm, transfer.slot, transfer.node);
+  free_transfers_.push_back(transfer_id);
+}
+
+// A chunk of a piece comes back: it queues for the port of the SM and, as soon as it passes, enters the SM's memory.
 void Engine::returned(std::int32_t id, Tick now) {
   PieceState& state = pieces_[static_cast<std::size_t>(id)];
-  const MemoryAccess& access = *state.access;
-  const std::int32_t sm = state.sm;
-  const std::int32_t at = state.chunk++, chunks = state.chunks;
-  const auto part = [&](std::int64_t amount) { return amount * (at + 1) / chunks - amount * at / chunks; };
-  const Tick port_work = scaled(part(state.piece.sector_bytes), access.port_q16);
-  const Tick start = servers_.reserve(access.port, sm, 0, now, port_work);
-  Tick end = start + port_work;
-  if (access.sink >= 0) {
-    const Tick work = scaled(part(state.piece.bytes), access.sink_q16);
-    end = std::max(end, servers_.reserve(access.sink, sm, 0, start, work) + work);
-  }
-  const Tick nominal = state.first + (state.last - state.first) * (at + 1) / chunks;
-  if (at + 1 < chunks) {
-    queue_.push(std::max(nominal, start + port_work), kReturn, sm, id, 0);
+  const Tick work = scaled(state.part(state.piece.sector_bytes), state.access->port_q16);
+  const Tick start = servers_.reserve(state.access->port, state.sm, 0, now, work);
+  state.through = start + work;
+  if (start > now) {
+    queue_.push(start, kDeposit, state.sm, id, 0);
   } else {
-    queue_.push(std::max(end, nominal), kPieceDone, sm, id, 0);
+    deposit(id, now);
+  }
+}
+
+void Engine::deposit(std::int32_t id, Tick now) {
+  PieceState& state = pieces_[static_cast<std::size_t>(id)];
+  const MemoryAccess& access = *state.access;
+  Tick end = state.through;
+  if (access.sink >= 0) {
+    const Tick work = scaled(state.part(state.piece.bytes), access.sink_q16);
+    end = std::max(end, servers_.reserve(access.sink, state.sm, 0, now, work) + work);
+  }
+  const Tick nominal = state.first + (state.last - state.first) * (state.chunk + 1) / state.chunks;
+  if (++state.chunk < state.chunks) {
+    queue_.push(std::max(nominal, state.through), kReturn, state.sm, id, 0);
+  } else {
+    queue_.push(std::max(end, nominal), kPieceDone, state.sm, id, 0);
   }
 }
 
@@ -137,38 +161,39 @@ void Engine::piece_done(std::int32_t id, Tick now) {
   pump(sm, pool, now);
 }
 
-// A chunk of a store leaves the SM: out of its memory, through the unit that makes requests and the port.
+// A chunk of a store leaves the SM: out of its memory, through the unit that makes requests and the port, on to the L2.
 void Engine::store_piece(std::int32_t id, Tick now) {
   Transfer& transfer = transfers_[static_cast<std::size_t>(id)];
   const MemoryAccess& access = *transfer.access;
-  const Piece& piece = transfer.pieces[static_cast<std::size_t>(transfer.next)];
-  const std::int32_t chunks = (piece.lines + machine_.chunk_lines - 1) / machine_.chunk_lines, at = transfer.chunk++;
-  const auto part = [&](std::int64_t amount) { return amount * (at + 1) / chunks - amount * at / chunks; };
-  const Tick front = scaled(part(piece.requests), access.front_q16);
+  const Piece& whole = transfer.pieces[static_cast<std::size_t>(transfer.next)];
+  const std::int32_t chunks = (whole.lines + machine_.store_chunk_lines - 1) / machine_.store_chunk_lines;
+  const std::int32_t p = new_piece();
+  PieceState& state = pieces_[static_cast<std::size_t>(p)];
+  state = {whole, &access, id, transfer.sm, transfer.chunk, chunks, now, now, now};
+  Piece& piece = state.piece;
+  piece.lines = state.part(whole.lines);
+  piece.bytes = state.part(whole.bytes);
+  piece.sector_bytes = state.part(whole.sector_bytes);
+  piece.requests = state.part(whole.requests);
+  const Tick front = scaled(piece.requests, access.front_q16);
   const Tick start = servers_.reserve(access.front, transfer.sm, 0, now, front);
   Tick end = start + front;
   if (access.sink >= 0) {
-    const Tick work = scaled(part(piece.bytes), access.sink_q16);
+    const Tick work = scaled(piece.bytes, access.sink_q16);
     end = std::max(end, servers_.reserve(access.sink, transfer.sm, 0, start, work) + work);
   }
-  const Tick port = scaled(part(std::max<std::int64_t>(std::int64_t{piece.requests} * access.write_bytes, piece.sector_bytes)), access.port_q16);
+  const Tick port = scaled(MemorySystem::write_bytes(piece, access.write_bytes), access.port_q16);
   const Tick left = servers_.reserve(access.port, transfer.sm, 0, start, port) + port;
-  end = std::max(end, left);
-  transfer.end = std::max(transfer.end, end);
-  if (at + 1 == chunks) {
-    const std::int32_t p = new_piece();
-    pieces_[static_cast<std::size_t>(p)] = {piece, &access, -1, transfer.sm, 0, 1, end, end};
-    queue_.push(end, kL2, transfer.sm, p, 0);
+  state.last = std::max(end, left);
+  queue_.push(start + port / piece.requests, kL2, transfer.sm, p, 0);  // the first request; the rest follows it
+  if (++transfer.chunk == chunks) {
     transfer.chunk = 0;
     ++transfer.next;
   }
   if (transfer.next < static_cast<std::int32_t>(transfer.pieces.size())) {
+    ++transfer.left;  // the next chunk
     queue_.push(std::max(start + front, left), kStore, transfer.sm, id, 0);
-    return;
   }
-  const Slot& slot = sms_[static_cast<std::size_t>(transfer.sm)].slots[static_cast<std::size_t>(transfer.slot)];
-  queue_.push(transfer.end + stage_of(slot, transfer.node).latency, kStageDone, transfer.sm, transfer.slot, transfer.node);
-  free_transfers_.push_back(id);
 }
 
 }  // namespace gtsim

@@ -1,0 +1,74 @@
+"""Programs in, tile graphs out.
+
+    from gtsim.frontend import lower
+    graph = lower(factory, args=(4096, 4096, 4096), arch="sm_90a")
+
+`import gtsim.frontend` does not import tilelang; the first call does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..graph import KernelGraph
+from .errors import FrontendError, UnknownStatement
+
+if TYPE_CHECKING:
+    from .tilelang.capture import CapturedKernel
+
+__all__ = ["CapturedKernel", "FrontendError", "UnknownStatement", "capture", "lower", "lower_captured"]
+
+
+def capture(prim_func: Any, arch: str, pass_configs: Mapping[Any, Any] | None = None) -> CapturedKernel:
+    """Run TileLang's lowering of `prim_func` for `arch` up to the capture point, without a GPU and without nvcc."""
+    from .tilelang.capture import capture as run
+
+    return run(prim_func, arch, pass_configs)
+
+
+def lower_captured(captured: CapturedKernel, *, symbols: Mapping[str, int] | None = None,
+                   metadata: Mapping[str, Any] | None = None, on_unknown: str = "error", name: str | None = None,
+                   check: bool = True) -> KernelGraph:
+    """Build the kernel graph of a captured kernel. See :func:`lower`."""
+    from .tilelang.lower import lower_captured as run
+
+    return run(captured, symbols=symbols, metadata=metadata, on_unknown=on_unknown, name=name, check=check)
+
+
+def lower(kernel: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None, *, arch: str,
+          symbols: Mapping[str, int] | None = None, metadata: Mapping[str, Any] | None = None,
+          pass_configs: Mapping[Any, Any] | None = None, on_unknown: str = "error", name: str | None = None,
+          check: bool = True) -> KernelGraph:
+    """Lower a TileLang kernel to a kernel graph.
+
+    Args:
+        kernel: a PrimFunc, a factory that returns one, a lazy or eager `@tilelang.jit` object, or an autotuned one (its first
+            configuration fills what is not given).
+        args, kwargs: arguments of the factory.
+        arch: compilation target, e.g. "sm_90a".
+        symbols: values of symbolic sizes and scalar parameters, by name.
+        metadata: integer tensors that steer control flow, by name.
+        pass_configs: TileLang pass configs; they win over the kernel's own.
+        on_unknown: "error", or "warn" to go on without statements that cannot be interpreted.
+        name: name of the graph; the kernel's by default.
+        check: run :func:`gtsim.graph.check` on the result.
+
+    Raises:
+        FrontendError: wrong use, or a kernel that cannot be lowered or interpreted.
+        GraphError: the kernel deadlocks or races.
+    """
+    from .tilelang.capture import capture as run
+    from .tilelang.resolve import resolve
+
+    prim_func, configs, _ = resolve(kernel, tuple(args), dict(kwargs or {}), arch, pass_configs)
+    captured = run(prim_func, arch, configs)
+    return lower_captured(captured, symbols=symbols, metadata=metadata, on_unknown=on_unknown, name=name, check=check)
+
+
+def __getattr__(attribute: str) -> Any:
+    if attribute == "CapturedKernel":
+        from .tilelang.capture import CapturedKernel
+
+        return CapturedKernel
+    raise AttributeError(f"module {__name__!r} has no attribute {attribute!r}")

@@ -1,0 +1,137 @@
+"""Run TileLang's lowering up to the capture point: after software pipelining and warp specialisation, before layouts.
+
+No GPU, no nvcc. The compile is stopped there by raising from a pass instrument.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, ExitStack, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..errors import FrontendError, shorten
+
+OLDEST = (0, 1, 9)
+
+
+@dataclass(frozen=True)
+class CapturedKernel:
+    """The compiler's module at the capture point and how it was obtained."""
+
+    module: Any
+    arch: str
+    target: Any
+    pass_configs: Mapping[str, Any] = field(default_factory=dict)
+    name: str = "kernel"
+    version: str = ""
+    seconds: float = 0.0
+
+
+def require_tilelang() -> Any:
+    """The tilelang package.
+
+    Raises:
+        FrontendError: it is not installed or older than 0.1.9.
+    """
+    try:
+        import tilelang
+    except ImportError as e:
+        raise FrontendError("tilelang is not installed", fix="pip install 'tilelang>=0.1.9'.") from e
+    version = str(getattr(tilelang, "__version__", "0"))
+    numbers = tuple(int(n) for n in re.findall(r"\d+", version)[:3])
+    if numbers < OLDEST:
+        raise FrontendError(f"tilelang {version} is too old: the pipeline has no tile-level capture point",
+                            fix="pip install 'tilelang>=0.1.9' (tested with 0.1.15).")
+    return tilelang
+
+
+def make_target(arch: str) -> Any:
+    """The TVM target of a CUDA architecture such as `sm_90a`."""
+    tilelang = require_tilelang()
+    if not re.fullmatch(r"sm_\d+a?", arch):
+        raise FrontendError(f"unknown architecture {arch!r}", fix="Use a name such as sm_80 or sm_90a.")
+    return tilelang.tvm.target.Target({"kind": "cuda", "arch": full_arch(arch)})
+
+
+def full_arch(arch: str) -> str:
+    """The architecture with the suffix that unlocks its own instructions (`sm_90` -> `sm_90a`)."""
+    return arch + "a" if arch in ("sm_90", "sm_100") else arch
+
+
+def target_context(target: Any) -> AbstractContextManager[Any]:
+    """Enter `target`; PrimFuncs must be built and lowered inside."""
+    stack = ExitStack()
+    stack.enter_context(target)
+    return stack
+
+
+def plain_configs(pass_configs: Mapping[Any, Any] | None) -> dict[str, Any]:
+    """Pass configs with string keys (enum keys of TileLang resolved)."""
+    return {str(getattr(k, "value", k)): v for k, v in (pass_configs or {}).items()}
+
+
+class _Done(Exception):
+    """Raised at the capture point to stop the compile."""
+
+
+def _instrument(seen: dict[str, Any]) -> Any:
+    from tvm.ir.instrument import pass_instrument
+
+    previous = [""]
+
+    @pass_instrument
+    class Tap:
+        def run_after_pass(self, mod: Any, info: Any) -> None:
+            name = str(info.name)
+            if name == "tl.Simplify" and previous[0] == "tl.InjectSoftwarePipeline":
+                seen["module"] = mod
+                raise _Done
+            previous[0] = name
+
+    return Tap()
+
+
+def capture(prim_func: Any, arch: str, pass_configs: Mapping[Any, Any] | None = None) -> CapturedKernel:
+    """Lower `prim_func` (a PrimFunc, or a function without arguments that builds one) for `arch` up to the capture point.
+
+    Raises:
+        FrontendError: TileLang rejects the kernel before the capture point.
+    """
+    tilelang = require_tilelang()
+    start = time.perf_counter()
+    target = make_target(arch)
+    configs = plain_configs(pass_configs)
+    seen: dict[str, Any] = {}
+    with target_context(target):
+        if not hasattr(prim_func, "buffer_map") and callable(prim_func):
+            prim_func = prim_func()
+        attrs = getattr(prim_func, "attrs", None)
+        own = attrs.get("tilelang_pass_configs") if attrs else None
+        if own:
+            configs = {**{str(k): _plain(v) for k, v in dict(own).items()}, **configs}
+        name = str(attrs.get("global_symbol", "kernel")) if attrs else "kernel"
+        try:
+            normalize: Callable[[Any], Any] = dict  # before 0.1.12
+            with suppress(ImportError):
+                from tilelang.transform.pass_config import normalize_pass_configs
+
+                normalize = normalize_pass_configs
+            with tilelang.transform.PassContext(opt_level=3, config=normalize(configs) or {}, instruments=[_instrument(seen)]):
+                tilelang.lower(prim_func, target=target)
+        except Exception as e:
+            if "module" not in seen:
+                last = [ln for ln in str(e).strip().split("\n") if ln.strip()]
+                raise FrontendError(f"TileLang cannot lower it for {arch}: {shorten(last[-1] if last else repr(e), 300)}",
+                                    where=name, fix="Fix the kernel or choose another target.") from e
+    if "module" not in seen:
+        raise FrontendError("TileLang's pipeline has no pass tl.InjectSoftwarePipeline followed by tl.Simplify", where=name,
+                            fix="Use tilelang 0.1.9 to 0.1.15.")
+    return CapturedKernel(seen["module"], full_arch(arch), target, configs, name, str(tilelang.__version__),
+                          time.perf_counter() - start)
+
+
+def _plain(value: Any) -> Any:
+    return getattr(value, "value", value)

@@ -1,0 +1,79 @@
+"""Launch facts that the capture point does not state: launch order of the blocks, registers a thread."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from ..errors import FrontendError
+from .program import Program, Storage
+
+REGISTER_FILE = 65536  #: 32-bit registers of an SM
+BASE_REGISTERS = 32  #: addresses, counters, temporaries (observed floor of TileLang kernels, TILELANG_IR section 18)
+
+
+def block_coordinates(grid: tuple[int, int, int]) -> Any:
+    """Coordinates [n, 3] of all blocks, x fastest."""
+    x, y, z = grid
+    linear = np.arange(x * y * z, dtype=np.int64)
+    return np.stack([linear % x, linear // x % y, linear // (x * y)], axis=1)
+
+
+def launch_positions(grid: tuple[int, int, int], swizzle: tuple[str, int] | None) -> Any:
+    """Position in launch order of each block of :func:`block_coordinates`.
+
+    `threadblock_swizzle_pattern` remaps the hardware's block id to a logical one: the launch order is the hardware's.
+    """
+    blocks = block_coordinates(grid)
+    linear = np.arange(len(blocks), dtype=np.int64)
+    if swizzle is None:
+        return linear
+    name, panel = swizzle
+    x, y, _ = grid
+    plane = x * y
+    at = linear % plane
+    if name == "rasterization2DRow":
+        major, minor = y, x
+    elif name == "rasterization2DColumn":
+        major, minor = x, y
+    else:
+        raise FrontendError(f"the block swizzle {name!r} is not supported", fix="Use T.use_swizzle with order row or column.")
+    del major
+    size = panel * minor
+    offset, index = at % size, at // size
+    stride = np.where(index + 1 < -(-plane // size), panel, (plane - index * size) // minor)
+    stride = np.maximum(stride, 1)
+    across = np.where(index & 1, minor - 1 - offset // stride, offset // stride)
+    along = offset % stride + index * panel
+    column, row = (across, along) if name == "rasterization2DRow" else (along, across)
+    logical = column + x * row + linear // plane * plane
+    positions = np.empty_like(linear)
+    positions[logical] = linear
+    return positions
+
+
+def registers_per_thread(program: Program, storages: Iterable[Storage], *, reallocates: bool, math_threads: int,
+                         operand_words: float = 0.0, staging: Iterable[Storage] = ()) -> int:
+    """Registers a thread at launch: the compiler's cap where roles reallocate, else an estimate from the register tiles.
+
+    Args:
+        program: the kernel.
+        storages: all buffers; fragments and local arrays count as live at once.
+        reallocates: the kernel changes register counts at run time (setmaxnreg).
+        math_threads: threads that hold the fragments.
+        operand_words: registers of one step's mma.sync operands; ptxas keeps two steps in flight (144 registers for a 128x128
+            tile on 256 threads, 238 on 128 threads: 32 + accumulator + two steps).
+        staging: tiles that pass through registers from global to shared memory inside the main loop.
+    """
+    cap = REGISTER_FILE // program.threads // 8 * 8
+    if reallocates:
+        return min(240, cap)
+    words = 2 * operand_words + sum(s.nbytes / 4 / program.threads for s in staging)
+    for s in storages:
+        if s.scope in ("fragment", "local") and "." not in s.name:
+            size = s.nbytes / 4
+            words += size / math_threads if s.scope == "fragment" else max(size, 1)
+    need = int(-(-(BASE_REGISTERS + words) // 8) * 8)
+    return max(min(need, 255, cap), 16)

@@ -1,0 +1,155 @@
+"""From a captured kernel to a kernel graph."""
+
+from __future__ import annotations
+
+import gc
+import math
+import time
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ...graph import GraphError, KernelGraph, TileGraphBuilder
+from ..errors import FrontendError
+from .capture import CapturedKernel, plain_configs
+from .emit import emit
+from .launch import block_coordinates, launch_positions, registers_per_thread
+from .memory import plan_memory
+from .program import Storage, parse
+from .translate import Translator
+from .walk import Shared, Split, Walk
+from .widths import swizzle_span
+
+MAX_CLASSES = 4096
+
+
+def lower_captured(captured: CapturedKernel, *, symbols: Mapping[str, int] | None = None,
+                   metadata: Mapping[str, Any] | None = None, on_unknown: str = "error", name: str | None = None,
+                   check: bool = True) -> KernelGraph:
+    """Build the kernel graph of a captured kernel.
+
+    Args:
+        captured: from :func:`capture`.
+        symbols: values of symbolic sizes and scalar parameters, by name.
+        metadata: integer tensors that steer control flow, by name.
+        on_unknown: "error", or "warn" to keep uninterpretable statements as `opaque` nodes.
+        name: name of the graph; the kernel's by default.
+        check: run :func:`gtsim.graph.check` on the result.
+
+    Raises:
+        FrontendError: the kernel cannot be interpreted; the message names the statement.
+        GraphError: deadlock, mismatched arrivals or a race in the kernel.
+    """
+    collecting = gc.isenabled()
+    gc.disable()  # the walk allocates many small tuples and no cycles
+    try:
+        return _lower(captured, symbols, metadata, on_unknown, name, check)
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _lower(captured: CapturedKernel, symbols: Mapping[str, int] | None, metadata: Mapping[str, Any] | None, on_unknown: str,
+           name: str | None, check: bool) -> KernelGraph:
+    if on_unknown not in ("error", "warn"):
+        raise FrontendError(f"on_unknown must be 'error' or 'warn', not {on_unknown!r}")
+    start = time.perf_counter()
+    program = parse(captured, symbols)
+    translator = Translator(program, on_unknown)
+    run = translator.finish()
+    _reserve_workspaces(translator)
+    memory = plan_memory(translator.usage.spans)
+    builder = TileGraphBuilder(name or captured.name, grid=program.grid, threads=program.threads, arch=captured.arch)
+    handles: dict[Storage, int] = {}
+    for storage in program.storages:
+        if storage.scope == "global":
+            handle = builder.tensor(storage.name, storage.shape, storage.dtype, storage.strides)
+        else:
+            swizzle = swizzle_span(storage) if storage in translator.usage.swizzled else 0
+            handle = builder.buffer(storage.name, storage.shape or (1,), storage.dtype, scope=storage.scope,
+                                    swizzle_bytes=swizzle)
+        handles[storage] = handle.index
+    barriers = {b.name: builder.barrier(b.name, b.counts) for b in program.barriers}
+    shared = Shared(program, translator.layouts, dict(metadata or {}), memory.aliases(), handles, barriers,
+                    implicit_sync=not plain_configs(captured.pass_configs).get("tl.disable_thread_storage_sync", False),
+                    warnings=translator.warnings)
+    flops, roles, seen = _walk_classes(builder, shared, run, translator)
+    reallocates = any(kind == "setmaxnreg" for kind, _ in seen)
+    math_warps = {w for kind, warps in seen if kind in ("wgmma", "mma", "elementwise", "reduce", "fill") for w in warps}
+    builder.registers_per_thread = registers_per_thread(
+        program, program.storages, reallocates=reallocates, math_threads=32 * len(math_warps) or program.threads,
+        operand_words=shared.operand_words, staging=translator.staging if flops else ())
+    slots = sum(len(b.counts) for b in program.barriers)
+    builder.smem_bytes = memory.nbytes + -(-8 * slots // 16) * 16
+    builder.meta.update({
+        "kernel": captured.name, "arch": captured.arch, "tilelang": captured.version, "flops": flops, "roles": roles,
+        "warnings": list(translator.warnings), "pass_configs": {k: _jsonable(v) for k, v in captured.pass_configs.items()}})
+    seconds = {"capture": captured.seconds, "graph": 0.0}
+    builder.meta["seconds"] = seconds
+    graph = builder.build(check=check)
+    seconds["graph"] = time.perf_counter() - start
+    return graph
+
+
+def _reserve_workspaces(translator: Translator) -> None:
+    """Shared memory of the reductions that cross warps, by the thread count of the author's launch."""
+    program = translator.program
+    launch = program.annotations.get("tl.launch_threads")
+    threads = math.prod(int(n) for n in launch) if launch is not None else program.threads
+    for operation, when in translator.reductions:
+        try:
+            rounds = operation.spread(max(threads // 32, 1), threads)[1]
+        except Exception:  # noqa: BLE001  a partition that does not exist for that many threads: roles are hand-written
+            rounds = 0
+        if rounds:
+            translator.usage.spans.setdefault(operation.workspace, [when, when])[1] = when
+
+
+def _walk_classes(builder: TileGraphBuilder, shared: Shared, run: Any,
+                  translator: Translator) -> tuple[int, list[str], set[tuple[str, tuple[int, ...]]]]:
+    """Walk each class of blocks that take the same path; a class that turns out to differ is split and walked again.
+
+    Returns floating-point operations of the tensor cores, roles, and which warps execute which kinds of node.
+    """
+    blocks = block_coordinates(shared.program.grid)
+    positions = launch_positions(shared.program.grid, translator.swizzle)
+    queue = deque([np.arange(len(blocks))])
+    flops, done = 0, 0
+    roles: dict[str, None] = {}
+    seen: set[tuple[str, tuple[int, ...]]] = set()
+    while queue:
+        members = queue.popleft()
+        template = builder.template(f"class {done}")
+        walk = Walk(shared, blocks[members], template)
+        try:
+            run(walk)
+        except Split as split:
+            values, groups = np.unique(split.values, return_inverse=True)
+            parts = [members[groups.reshape(-1) == i] for i in range(len(values))]
+            if len(queue) + len(parts) + done > MAX_CLASSES:
+                raise FrontendError(f"the blocks take more than {MAX_CLASSES} different paths", where=shared.program.name,
+                                    fix="Use a smaller problem.") from None
+            queue.extendleft(reversed(parts))
+            continue
+        except FrontendError as e:
+            if e.where:
+                raise
+            raise type(e)(e.problem, where=translator.where(e), fix=e.fix) from e
+        if not walk.records:
+            raise FrontendError("the kernel does nothing", where=shared.program.name)
+        for role in emit(walk.records, template):
+            roles[role] = None
+        builder.add_instances(template, blocks[members], walk.columns, positions[members])
+        flops += walk.flops * len(members)
+        seen.update((r[0], r[1]) for r in walk.records)
+        done += 1
+    return flops, list(roles), seen
+
+
+def _jsonable(value: Any) -> Any:
+    return value if isinstance(value, (bool, int, float, str, type(None))) else str(value)
+
+
+__all__ = ["GraphError", "lower_captured"]

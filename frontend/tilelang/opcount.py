@@ -1,0 +1,195 @@
+"""Operations per element of an element-wise statement, by class.
+
+Classes as in the graph's node types: fma (fp32 multiply, add, fused), alu (min, max, compare, select, logic), sfu (exp2, log2,
+rsqrt, reciprocal, tanh), cvt (type conversion), int (integer arithmetic on data). 16-bit floating point runs in pairs: half an
+operation an element. Index arithmetic is free. A product that is added to something is one fused operation, a subexpression
+that occurs twice counts once, and one that does not depend on all loop variables counts less.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..errors import UnknownStatement
+from .expr import op_name, text_of
+
+#: function -> operations of one call; fp32, without fast-math (CUDA math library and intrinsics that TileLang emits)
+FUNCTIONS: dict[str, dict[str, float]] = {
+    "exp": {"fma": 1, "sfu": 1}, "exp2": {"sfu": 1}, "exp10": {"fma": 1, "sfu": 1}, "log": {"fma": 1, "sfu": 1},
+    "log2": {"sfu": 1}, "log10": {"fma": 1, "sfu": 1}, "log1p": {"fma": 2, "sfu": 1}, "sqrt": {"sfu": 2},
+    "rsqrt": {"sfu": 1}, "sigmoid": {"fma": 2, "sfu": 2}, "tanh": {"sfu": 1}, "sin": {"fma": 1, "sfu": 1},
+    "cos": {"fma": 1, "sfu": 1}, "pow": {"fma": 1, "sfu": 2}, "power": {"fma": 1, "sfu": 2},
+    "erf": {"fma": 12, "sfu": 1}, "fabs": {"alu": 1}, "abs": {"alu": 1}, "floor": {"cvt": 1}, "ceil": {"cvt": 1},
+    "round": {"cvt": 1}, "nearbyint": {"cvt": 1}, "trunc": {"cvt": 1}, "rint": {"cvt": 1}, "fma": {"fma": 1},
+    "clamp": {"alu": 2}, "isnan": {"alu": 1}, "isinf": {"alu": 1}, "isfinite": {"alu": 1}, "max": {"alu": 1},
+    "min": {"alu": 1}, "popcount": {"int": 1}, "atan2": {"fma": 12, "sfu": 1}, "ieee_add": {"fma": 1},
+    "ieee_sub": {"fma": 1}, "ieee_mul": {"fma": 1}, "ieee_fmaf": {"fma": 1}, "ieee_frcp": {"fma": 2, "sfu": 1},
+    "ieee_fsqrt": {"fma": 2, "sfu": 2}, "ieee_frsqrt": {"sfu": 1}, "ieee_fdiv": {"fma": 2, "sfu": 1},
+    "mul_hi": {"int": 1},
+}
+DIVISION = {"fma": 2.0, "sfu": 1.0}
+_FREE = ("infinity", "reinterpret", "likely", "min_value", "max_value")
+
+
+def conversion(source: str, target: str) -> dict[str, float]:
+    """Operations to convert one element. Narrowing to 16 or 8 bits handles two elements at once."""
+    if source == target or source == "bool" or target == "bool":
+        return {}
+    a, b = _width(source), _width(target)
+    if not _floating(source) and not _floating(target):
+        return {"int": 1.0} if a != b and b < 32 else {}
+    if _floating(source) and _floating(target):
+        if a == 8 or b == 8:
+            return {"cvt": 1.5} if a == 8 and b == 32 else {"cvt": 0.5}
+        return {"cvt": 0.5} if b < a else {"cvt": 1.0}
+    return {"cvt": 1.0}
+
+
+def _width(dtype: str) -> int:
+    match = re.match(r"\D+(\d+)", dtype)
+    return int(match.group(1)) if match else 32
+
+
+def _floating(dtype: str) -> bool:
+    return dtype.startswith(("float", "bfloat"))
+
+
+@dataclass
+class _Seen:
+    key: str
+    depth: int
+    variables: frozenset[Any]
+    data: bool
+
+
+@dataclass
+class OpCounter:
+    """Counts the operations of the stores of one nest.
+
+    Attributes:
+        variables: the loop variables of the nest.
+        weight: how often an expression over a subset of the variables is evaluated, an element of the full space.
+        bound: variables bound inside the nest.
+    """
+
+    variables: frozenset[Any]
+    weight: Callable[[frozenset[Any]], float]
+    bound: dict[Any, _Seen] = field(default_factory=dict)
+    ops: dict[str, float] = field(default_factory=dict)
+    depth: int = 0
+    scale: float = 1.0
+    _done: dict[str, _Seen] = field(default_factory=dict)
+
+    def statement(self, value: Any) -> _Seen:
+        """Count the right-hand side of a store (or a condition)."""
+        seen = self._visit(value)
+        self.depth = max(self.depth, seen.depth)
+        return seen
+
+    def _add(self, mix: Mapping[str, float], variables: frozenset[Any], half: bool = False) -> None:
+        weight = self.scale * (1.0 if variables == self.variables else self.weight(variables))
+        for op, n in mix.items():
+            self.ops[op] = self.ops.get(op, 0.0) + n * weight * (0.5 if half and op in ("fma", "alu") else 1.0)
+
+    def _leaf(self, key: str, variables: frozenset[Any] = frozenset(), data: bool = False) -> _Seen:
+        return _Seen(key, 0, variables, data)
+
+    def _visit(self, e: Any) -> _Seen:
+        kind = type(e).__name__
+        if kind in ("IntImm", "FloatImm", "StringImm"):
+            return self._leaf(str(e.value))
+        if kind in ("Var", "SizeVar"):
+            if e in self.bound:
+                return self.bound[e]
+            return self._leaf(f"{e.name}@{hash(e)}", frozenset([e]) if e in self.variables else frozenset())
+        if kind == "BufferLoad":
+            parts = [self._visit(i) for i in e.indices]
+            return self._leaf(f"{e.buffer.name}[{','.join(p.key for p in parts)}]",
+                              frozenset().union(*(p.variables for p in parts)), True)
+        if kind == "Cast":
+            inner = self._visit(e.value)
+            real = inner.data or (_floating(str(e.dtype)) and inner.variables)
+            mix = conversion(str(e.value.dtype), str(e.dtype)) if real else {}
+            return self._node(f"cast:{e.dtype}", [inner], mix, str(e.dtype), inner.data, False)
+        if kind in ("Add", "Sub") and _floating(str(e.dtype)):
+            return self._sum(e, kind)
+        if kind == "Call":
+            return self._call(e)
+        if kind in ("Select",):
+            parts = [self._visit(p) for p in (e.condition, e.true_value, e.false_value)]
+            return self._node("select", parts, {"alu": 1.0}, str(e.dtype), True)
+        if hasattr(e, "a") and hasattr(e, "b"):
+            return self._binary(e, kind)
+        if kind == "Not":
+            return self._node("not", [self._visit(e.a)], {}, str(e.dtype), True)
+        if kind in ("Ramp", "Broadcast"):
+            return self._visit(e.base if kind == "Ramp" else e.value)
+        raise UnknownStatement(f"a {kind} expression in element-wise code is not supported", where=text_of(e))
+
+    def _node(self, name: str, parts: list[_Seen], mix: Mapping[str, float], dtype: str, data: bool, pack: bool = True) -> _Seen:
+        key = f"{name}({','.join(p.key for p in parts)})"
+        found = self._done.get(key)
+        if found is None:
+            variables = frozenset().union(*(p.variables for p in parts))
+            steps = 1 if mix else 0
+            found = self._done[key] = _Seen(key, max((p.depth for p in parts), default=0) + steps, variables, data)
+            self._add(mix, variables, pack and _width(dtype) == 16 and _floating(dtype))
+        return found
+
+    def _sum(self, e: Any, kind: str) -> _Seen:
+        """Addition; a product among its operands that nobody else needs is fused."""
+        products = [x for x in (e.a, e.b) if type(x).__name__ == "Mul"]
+        best: tuple[int, Any, list[_Seen]] | None = None
+        for x in products:
+            parts = [self._visit(x.a), self._visit(x.b)]
+            if f"Mul({parts[0].key},{parts[1].key})" not in self._done:
+                size = len(parts[0].variables | parts[1].variables)
+                if best is None or size > best[0]:
+                    best = (size, x, parts)
+        if best is None:
+            return self._node(kind, [self._visit(e.a), self._visit(e.b)], {"fma": 1.0}, str(e.dtype), True)
+        other = self._visit(e.b if best[1] is e.a or best[1].same_as(e.a) else e.a)
+        return self._node(f"fused{kind}", [*best[2], other], {"fma": 1.0}, str(e.dtype), True)
+
+    def _binary(self, e: Any, kind: str) -> _Seen:
+        parts = [self._visit(e.a), self._visit(e.b)]
+        data = parts[0].data or parts[1].data
+        operand = str(e.a.dtype)
+        mix: Mapping[str, float]
+        if kind in ("EQ", "NE", "LT", "LE", "GT", "GE"):
+            mix = {"alu": 1.0} if data or parts[0].variables | parts[1].variables else {}
+            return self._node(kind, parts, mix, operand, data)
+        if kind in ("And", "Or"):
+            return self._node(kind, parts, {"alu": 1.0} if parts[0].variables | parts[1].variables else {}, operand, data, False)
+        if not _floating(operand):
+            cost = {"FloorDiv": 4.0, "FloorMod": 4.0, "Div": 4.0, "Mod": 4.0}.get(kind, 1.0)
+            constant = type(e.b).__name__ == "IntImm" and int(e.b.value) > 0 and int(e.b.value) & (int(e.b.value) - 1) == 0
+            return self._node(kind, parts, {"int": 1.0 if constant else cost} if data else {}, operand, data)
+        if kind in ("Min", "Max"):
+            mix = {"alu": 1.0}
+        elif kind == "Div":
+            exact = type(e.b).__name__ == "FloatImm" and abs(math.frexp(float(e.b.value))[0]) == 0.5
+            mix = {"fma": 1.0} if exact else DIVISION  # by a power of two: a product
+        else:
+            mix = {"fma": 1.0}
+        return self._node(kind, parts, mix, operand, True)
+
+    def _call(self, e: Any) -> _Seen:
+        name = op_name(e).rsplit(".", 1)[-1]
+        if name in _FREE:
+            parts = [self._visit(a) for a in e.args if type(a).__name__ != "StringImm"]
+            return self._node(name + str(e.dtype), parts, {}, str(e.dtype), any(p.data for p in parts))
+        parts = [self._visit(a) for a in e.args]
+        data = any(p.data for p in parts)
+        if name == "if_then_else":
+            return self._node("select", parts, {"alu": 1.0}, str(e.dtype), True)
+        if name.startswith(("bitwise_", "shift_")):
+            return self._node(name, parts, {"int": 1.0} if data else {}, str(e.dtype), data)
+        mix = FUNCTIONS.get(name.lstrip("_").removeprefix("fast_"))
+        if mix is None:
+            raise UnknownStatement(f"the function {op_name(e)} in element-wise code is not supported", where=text_of(e))
+        return self._node(name, parts, mix, str(e.dtype), data, name in ("max", "min", "fma"))

@@ -1,0 +1,193 @@
+"""`T.copy` and `T.async_copy`: the compiler's choice of instruction by the scopes of source and destination."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ...errors import UnknownStatement
+from ..expr import op_name, text_of
+from ..opcount import conversion
+from ..program import Storage
+from ..sync import Access
+from ..translate import Region, Translator
+from ..walk import Walk
+from ..widths import linear_row_bytes, mma_access_bytes, row_alignment, vector_elements
+from . import tile_op
+from .tma import TmaStore
+
+
+class Copy:
+    """A copy that all warps share. `steps` are the nodes each warpgroup issues, in order."""
+
+    def __init__(self, t: Translator, src: Region, dst: Region, steps: list[str], via: Storage | None) -> None:
+        self.src, self.dst, self.steps, self.via = src, dst, steps, via
+        self.layouts, self.hopper = t.layouts, t.hopper
+        self.extents = tuple(dst.extents[d] for d in dst.dims)
+        self.source = f"copy({src.storage.name} -> {dst.storage.name})"
+        self._plans: dict[Any, list[Any]] = {}
+        self._accesses: dict[Any, tuple[Access, ...]] = {}
+
+    def _attrs(self, step: str, threads: int) -> dict[str, Any] | None:
+        memory = self.dst.storage if step in ("global_store", "shared_store", "atomic") else self.src.storage
+        fragment = next((r.storage for r in (self.src, self.dst) if r.storage.scope == "fragment"), None)
+        inner = self.extents[-1] if self.extents else 1
+        if step == "elementwise":
+            return None
+        if fragment is not None and self.layouts.is_mma(fragment) and len(self.extents) == 2:
+            if memory.scope == "global":
+                access, row = mma_access_bytes(memory)
+                return {"access_bytes": access, "row_bytes": row}
+            matrix = self.hopper or step == "shared_load"
+            return {"access_bytes": 16 if matrix and memory.bits == 16 else mma_access_bytes(memory)[0]}
+        width = self.width(threads)
+        attrs = {"access_bytes": max(width * memory.bits // 8, 1)}
+        if memory.scope == "global":
+            attrs["row_bytes"] = max(linear_row_bytes(memory, width, inner), 1)
+        return attrs
+
+    def width(self, threads: int) -> int:
+        """Elements a thread moves with one instruction."""
+        memories = [r.storage for r in (self.src, self.dst) if r.storage.scope != "fragment"]
+        aligned = min((row_alignment(s) for s in memories if s.scope == "global"), default=0)
+        inner, total = (self.extents[-1] if self.extents else 1), math.prod(self.extents)
+        return vector_elements(memories or [self.src.storage], inner, total, threads, aligned)
+
+    def _plan(self, walk: Walk) -> list[Any]:
+        active = walk.active
+        uses = [(r.storage, self._iteration(r)) for r in (self.src, self.dst) if r.storage.scope == "fragment"]
+        shares = self.layouts.shares(active, self.extents, uses)
+        attrs = [self._attrs(step, active.threads) for step in self.steps]
+        plan = []
+        for share in shares:
+            nodes = []
+            for step, found in zip(self.steps, attrs, strict=True):
+                if step == "elementwise":
+                    found = {"elements": share.elements, "depth": 1,
+                             **conversion(self.src.storage.dtype, self.dst.storage.dtype)}
+                    if len(found) == 2:
+                        found["depth"] = 0
+                nodes.append((step, found))
+            plan.append((share, nodes))
+        return plan
+
+    def _iteration(self, region: Region) -> list[int | None]:
+        dims = region.dims
+        return [dims.index(d) if d in dims else None for d in range(len(region.extents))]
+
+    def _tile(self, walk: Walk, region: Region, origin: tuple[Any, ...], share: Any) -> Any:
+        at, extent = list(origin), list(region.extents)
+        for i, d in enumerate(region.dims):
+            if share.offset[i]:
+                at[d] = at[d] + share.offset[i]
+            extent[d] = share.extent[i]
+        return walk.tile(region.storage, tuple(at), tuple(extent))
+
+    def __call__(self, walk: Walk, src: tuple[Any, ...], dst: tuple[Any, ...]) -> None:
+        """Record the steps, warpgroup by warpgroup."""
+        active = walk.active
+        plan = self._plans.get(active)
+        if plan is None:
+            plan = self._plans[active] = self._plan(walk)
+        if self.src.storage.scope == "shared" or self.dst.storage.scope == "shared":
+            key = (active, *(at if r.storage.scope == "shared" else None for r, at in ((self.src, src), (self.dst, dst))))
+            accesses = self._accesses.get(key)
+            if accesses is None:
+                accesses = self._accesses[key] = self._shared_accesses(src, dst, active.threads)
+            walk.access(accesses)
+        for share, nodes in plan:
+            first = self._tile(walk, self.src, src, share)
+            last = self._tile(walk, self.dst, dst, share)
+            for i, (step, attrs) in enumerate(nodes):
+                read = first if i == 0 else self._via(walk, share)
+                write = last if i == len(nodes) - 1 else self._via(walk, share)
+                walk.put(step, share.warps, self.source, (read,), (write,), attrs,
+                         group="cp_async" if step == "cp_async" else None)
+
+    def _via(self, walk: Walk, share: Any) -> Any:
+        assert self.via is not None
+        return walk.tile(self.via, share.offset or (0,), share.extent or (1,))
+
+    def _shared_accesses(self, src: Any, dst: Any, threads: int) -> tuple[Access, ...]:
+        out = []
+        fragment = any(r.storage.scope == "fragment" and self.layouts.is_mma(r.storage) for r in (self.src, self.dst))
+        mapping = None if fragment else (self.extents, self.width(threads))
+        engine = "cp_async" if self.steps == ["cp_async"] else ""
+        for region, at, write in ((self.src, src, False), (self.dst, dst, True)):
+            if region.storage.scope == "shared":
+                out.append(Access(region.storage, at, region.extents, write, mapping, engine))
+        return tuple(out)
+
+
+def _tma_store_possible(t: Translator, src: Region, dst: Region, marks: dict[str, Any]) -> bool:
+    if t.arch_number < 90 or marks.get("disable_tma") or t.program.pass_configs.get("tl.disable_tma_lower"):
+        return False
+    storage = dst.storage
+    bits = storage.bits
+    inner = dst.extents[-1] * bits // 8
+    strides = storage.strides or ()
+    return inner % 16 == 0 and src.storage.dtype == storage.dtype and all(s * bits // 8 % 16 == 0 for s in strides[:-1])
+
+
+def _steps(t: Translator, src: Region, dst: Region, marks: dict[str, Any], asynchronous: bool) -> list[str]:
+    a, b = src.storage.scope, dst.storage.scope
+    a, b = ("fragment" if a == "local" else a), ("fragment" if b == "local" else b)
+    cast = ["elementwise"] if src.storage.dtype != dst.storage.dtype else []
+    if (a, b) == ("global", "shared"):
+        if asynchronous and not cast:
+            return ["cp_async"]
+        return ["global_load", *cast, "shared_store"]
+    table = {("shared", "global"): ["shared_load", *cast, "global_store"], ("shared", "fragment"): ["shared_load", *cast],
+             ("fragment", "shared"): [*cast, "shared_store"], ("fragment", "global"): [*cast, "global_store"],
+             ("global", "fragment"): ["global_load", *cast], ("fragment", "fragment"): ["elementwise"],
+             ("shared", "shared"): ["shared_load", *cast, "shared_store"],
+             ("global", "global"): ["global_load", *cast, "global_store"]}
+    if (a, b) not in table:
+        raise UnknownStatement(f"a copy from {src.storage.scope} to {dst.storage.scope} is not supported yet")
+    return table[a, b]
+
+
+@tile_op("tl.tileop.copy", "tl.tileop.async_copy")
+def copy(t: Translator, call: Any) -> None:
+    """`T.copy(src, dst)`."""
+    src, dst = t.region(call.args[0]), t.region(call.args[1])
+    marks = {str(k): v for k, v in dict(call.annotations or {}).items()}
+    if "dst_block" in marks or "cluster_mask" in marks:
+        raise UnknownStatement("a copy to another CTA is not supported yet", where=text_of(call))
+    if "barrier" in marks:
+        raise UnknownStatement("a copy with its own barrier is not supported", where=text_of(call), fix="Use T.tma_copy.")
+    t.touch(src.storage, dst.storage)
+    scopes = (src.storage.scope, dst.storage.scope)
+    if scopes == ("shared", "global") and _tma_store_possible(t, src, dst, marks):
+        t.usage.swizzled.add(src.storage)
+        t.issue(TmaStore(src, dst, blocking=True, fence=src.storage in t.usage.generic), t.origins(src), t.origins(dst))
+        return
+    if [src.extents[d] for d in src.dims] != [dst.extents[d] for d in dst.dims]:
+        raise UnknownStatement("a copy between tiles of different shapes is not supported", where=text_of(call))
+    own = op_name(call).endswith("async_copy")
+    wanted = str(marks.get("prefer_instruction", "")).strip('"')
+    asynchronous = own or "no_implicit_async_commit_wait" in marks or wanted == "cp_async"
+    steps = _steps(t, src, dst, marks, asynchronous)
+    if "cp_async" in steps and not own:
+        inner = dst.extents[-1] * dst.storage.bits // 8
+        if inner % 4:
+            steps = ["global_load", "shared_store"]
+    if scopes[1] == "shared":
+        t.usage.generic.add(dst.storage)
+    if scopes == ("global", "shared") and "cp_async" not in steps and t.in_serial:
+        t.warn(f"copy({src.storage.name} -> {dst.storage.name}) in a loop is synchronous: "
+               "no pipeline covers it (num_stages=0), or its rows are not multiples of 16 bytes")
+    if scopes == ("fragment", "fragment") and len(src.dims) == len(dst.dims):
+        t.layouts.same(src.storage, dst.storage)
+    via = None
+    if len(steps) > 1:
+        dtype = dst.storage.dtype if steps[0] == "elementwise" else src.storage.dtype
+        via = t.scratch(f"{src.storage.name}.{'cast' if steps[0] == 'elementwise' else 'reg'}",
+                        tuple(dst.extents[d] for d in dst.dims) or (1,), dtype)
+        if scopes == ("global", "shared") and t.in_serial:
+            t.staging.append(via)
+    t.issue(Copy(t, src, dst, steps, via), t.origins(src), t.origins(dst))
+    if own:
+        from .groups import Commit
+
+        t.issue(Commit("cp_async"))

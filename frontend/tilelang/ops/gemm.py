@@ -1,0 +1,196 @@
+"""Matrix products: wgmma and mma.sync."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ...errors import FrontendError, shorten
+from ..expr import op_name, text_of
+from ..sync import Access
+from ..translate import Region, Translator
+from ..walk import Walk
+from ..warps import Grid
+from . import tile_op
+from .barriers import _PROXY
+
+_WGMMA_K = {8: 32, 16: 16, 32: 8}  #: element bits -> depth of one wgmma
+_MMA_K = {8: 32, 16: 16, 32: 8, 64: 4}
+_MMA_DTYPE = {"float32": "tfloat32"}
+
+
+def wgmma_width(columns: int) -> int:
+    """Widest legal wgmma N (a multiple of 16 up to 256) that tiles `columns`, as the compiler selects it."""
+    floor = math.gcd(columns, 256)
+    if columns % 16:
+        return floor
+    return max([floor] + [n for n in range(16, 257, 16) if columns % n == 0])
+
+
+class Gemm:
+    """One GEMM statement. Instruction and warp partition depend on the executing warps, so plans are made on first use."""
+
+    def __init__(self, t: Translator, call: Any, a: Region, b: Region, c: Region) -> None:
+        args = call.args
+        self.call, self.a, self.b, self.c = call, a, b, c
+        self.trans_a, self.trans_b = bool(t.constant(args[3])), bool(t.constant(args[4]))
+        self.m, self.n, self.k = (t.constant(x) for x in args[5:8])
+        self.policy = t.constant(args[8])
+        self.kind = op_name(call).rsplit(".", 1)[-1]
+        self.target, self.hopper = t.program.target, t.hopper
+        self.dtype = a.storage.dtype
+        self.a_shared, self.b_shared = a.storage.scope == "shared", b.storage.scope == "shared"
+        self.source = f"gemm({a.storage.name}, {b.storage.name} -> {c.storage.name})"
+        self.generic = t.usage.generic
+        self._keys: dict[int, str] = {}
+        self._grids: dict[int, Grid] = {}
+        self._plans: dict[Any, list[Any]] = {}
+        self._accesses: dict[Any, tuple[Access, ...]] = {}
+        self._tiles: dict[Any, Any] = {}
+        self.warn, self.text = t.warn, text_of(call)
+
+    def instruction(self, warps: int) -> str:
+        """`wgmma` or `mma`: the compiler's choice for a set of that many warps."""
+        key = self._keys.get(warps)
+        if key is None:
+            key = self._keys[warps] = self._ask_instruction(warps)
+        return key
+
+    def _ask_instruction(self, warps: int) -> str:
+        if self.kind.startswith("wgmma"):
+            if warps % 4:
+                raise FrontendError(f"wgmma needs whole warpgroups, {warps} warps execute it", where=self.text)
+            return "wgmma"
+        import tvm
+
+        builder = self.call.op.get_attr("TLOpBuilder")
+        with self.target:
+            found = str(tvm.get_global_func("tl.GemmGetGemmInstructionKey")(
+                builder(self.call.args, self.call.annotations), warps * 32, self.target))
+        if found.endswith("wgmma"):
+            return "wgmma"
+        if found.endswith(".mma"):
+            if self.hopper:
+                self.warn(f"{self.source} falls back to mma.sync on {self.target.attrs['arch']}: "
+                          "no wgmma for this shape, type or thread count")
+            return "mma"
+        raise FrontendError(f"the instruction {found} is not supported yet", where=self.text)
+
+    def grid(self, warps: int) -> Grid:
+        """How many warps share the rows and the columns."""
+        found = self._grids.get(warps)
+        if found is None:
+            policy = self.call.op.get_attr("TLOpBuilder")(self.call.args, self.call.annotations).policy
+            try:
+                with self.target:
+                    m, n = policy.compute_warp_partition(self.m, self.n, warps * 32, self.target,
+                                                         f"cuda.{self.instruction(warps)}")
+            except FrontendError:
+                raise
+            except Exception as e:
+                last = [ln for ln in str(e).strip().split("\n") if ln.strip()]
+                raise FrontendError(shorten(last[-1], 200) if last else "no warp partition exists", where=self.text,
+                                    fix="Adjust the threads or the tile.") from e
+            found = self._grids[warps] = Grid(int(m), int(n))
+        return found
+
+    def _plan(self, walk: Walk) -> list[Any]:
+        active = walk.active
+        warps = len(active.warps)
+        kind, grid = self.instruction(warps), self.grid(warps)
+        bits = self.a.storage.bits
+        rows_a_warp, cols_a_warp = max(self.m // grid.m, 1), max(self.n // grid.n, 1)
+        plan, first = [], 0
+        for part in active.parts:
+            r0, r1, c0, c1 = grid.box(self.m, self.n, first, len(part))
+            first += len(part)
+            m, n = r1 - r0, c1 - c0
+            if kind == "wgmma":
+                width, depth = wgmma_width(cols_a_warp), _WGMMA_K.get(bits, 16)
+                count = max(4 * rows_a_warp // 64, 1) * (cols_a_warp // width) * (self.k // depth)
+                attrs = {"m": m, "n": n, "k": self.k, "dtype": _MMA_DTYPE.get(self.dtype, self.dtype),
+                         "instruction": f"m64n{width}k{depth}", "instructions": count, "a_register": not self.a_shared}
+            else:
+                depth = _MMA_K.get(bits, 16)
+                count = max(rows_a_warp // 16, 1) * max(cols_a_warp // 8, 1) * max(self.k // depth, 1)
+                words = (rows_a_warp + cols_a_warp) * depth * bits / 32 / 32
+                walk.shared.operand_words = max(walk.shared.operand_words, words)
+                loaded = (rows_a_warp if self.a_shared else 0) + (cols_a_warp if self.b_shared else 0)
+                attrs = {"m": m, "n": n, "k": self.k, "dtype": _MMA_DTYPE.get(self.dtype, self.dtype),
+                         "instruction": f"m16n8k{depth}", "instructions": count, "a_shared": self.a_shared,
+                         "b_shared": self.b_shared, "smem_bytes": loaded * self.k * bits // 8 * len(part)}
+            plan.append((part, kind, attrs, (r0, m), (c0, n)))
+        return plan
+
+    def _sub(self, region: Region, origin: tuple[int, ...], rows: tuple[int, int], cols: tuple[int, int]) -> Any:
+        at, extent = list(origin), list(region.extents)
+        dims = region.dims if len(region.dims) >= 2 else tuple(range(len(extent)))
+        for d, (start, size) in zip(dims[-2:], (rows, cols), strict=True):
+            at[d], extent[d] = at[d] + start, size
+        return tuple(at), tuple(extent)
+
+    def __call__(self, walk: Walk, a: tuple[int, ...], b: tuple[int, ...], c: tuple[int, ...], clear: int) -> None:
+        """Record one node a warpgroup."""
+        active = walk.active
+        walk.flops += 2 * self.m * self.n * self.k
+        plan = self._plans.get(active)
+        if plan is None:
+            plan = self._plans[active] = self._plan(walk)
+        accesses = self._accesses.get((a, b))
+        if accesses is None:
+            accesses = self._accesses[a, b] = tuple(
+                Access(r.storage, o, r.extents, False) for r, o in ((self.a, a), (self.b, b)) if r.storage.scope == "shared")
+        if accesses:
+            walk.access(accesses)
+        for i, (part, kind, attrs, rows, cols) in enumerate(plan):
+            key = (active, i, a, b, c)
+            tiles = self._tiles.get(key)
+            if tiles is None:
+                depth = (0, self.k)
+                left = (depth, rows) if self.trans_a else (rows, depth)
+                right = (cols, depth) if self.trans_b else (depth, cols)
+                ta = walk.tile(self.a.storage, *self._sub(self.a, a, *left))
+                tb = walk.tile(self.b.storage, *self._sub(self.b, b, *right))
+                tc = walk.tile(self.c.storage, *self._sub(self.c, c, rows, cols))
+                tiles = self._tiles[key] = ((ta, tb), (ta, tb, tc), (tc,))
+            reads = tiles[0] if clear else tiles[1]
+            if kind == "wgmma":
+                if self.generic and (self.a.storage in self.generic or self.b.storage in self.generic):
+                    walk.put("fence", part, "fence", attrs=_PROXY)
+                if self.kind.startswith("wgmma"):
+                    walk.put("wgmma", part, self.source, reads, tiles[2], attrs, False, "wgmma")
+                    walk.put("close", part, "", attrs={"queue": "wgmma"})
+                else:
+                    walk.put("wgmma", part, self.source, reads, tiles[2], attrs, True)
+            else:
+                walk.put("mma", part, self.source, reads, tiles[2], attrs)
+
+
+@tile_op("tl.tileop.gemm", "tl.tileop.gemm_py", "tl.tileop.wgmma_gemm")
+def gemm(t: Translator, call: Any) -> None:
+    """`T.gemm` and `T.wgmma_gemm`; the number of arguments differs between TileLang releases, the first ten do not."""
+    if op_name(call).endswith("wgmma_gemm") and not t.hopper:
+        raise FrontendError(f"wgmma does not exist on {t.program.arch}", where=text_of(call),
+                            fix="Use T.gemm, or the target sm_90a.")
+    a, b, c = (t.region(x) for x in call.args[:3])
+    if c.storage.scope != "fragment":
+        raise FrontendError(f"a GEMM that accumulates in {c.storage.scope} memory is not supported yet", where=text_of(call))
+    operation = Gemm(t, call, a, b, c)
+    t.layouts.gemm(c.storage, operation.m, operation.n, operation.grid)
+    if a.storage.scope == "fragment":
+        t.layouts.gemm(a.storage, operation.m, operation.k, lambda warps: Grid(operation.grid(warps).m, 1))
+    for region in (a, b):
+        if region.storage.scope == "shared":
+            t.usage.swizzled.add(region.storage)
+    clear = t.compile(call.args[9])
+    t.charge(clear)
+    t.touch(a.storage, b.storage)
+    t.issue(operation, t.origins(a), t.origins(b), t.origins(c), t.uniform(clear))
+
+
+@tile_op("tl.tileop.tcgen05_gemm", "tl.tileop.gemm_blockscaled", "tl.tileop.tcgen05_gemm_blockscaled", "tl.tileop.gemm_sp")
+def other_gemm(t: Translator, call: Any) -> None:
+    """Tensor-core operations whose node types do not exist yet."""
+    raise FrontendError(f"{op_name(call).rsplit('.', 1)[-1]} does not exist on {t.program.arch}" if "tcgen05" in op_name(call)
+                        else f"{op_name(call)} is not supported yet", where=text_of(call),
+                        fix="Use T.gemm on sm_90a or sm_80.")

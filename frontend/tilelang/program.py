@@ -1,0 +1,239 @@
+"""The captured PrimFunc taken apart: grid, threads, tensors, on-chip buffers, barriers, and the body."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..errors import FrontendError
+from .capture import CapturedKernel
+from .expr import BLOCK, THREAD, ExprCompiler, Value, text_of
+
+_SCOPES = {"global": "global", "shared": "shared", "shared.dyn": "shared", "local.fragment": "fragment", "local": "local",
+           "local.var": "local", "local.reducer": "fragment", "shared.tmem": "tmem"}
+_BARRIERS = ("shared.barrier", "shared.cluster_barrier")
+
+
+@dataclass
+class Storage:
+    """One buffer of the program; views of one storage with one shape are the same Storage."""
+
+    index: int
+    name: str
+    scope: str
+    dtype: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...] = ()
+    dynamic: bool = True  #: dynamic shared memory (static otherwise)
+
+    @property
+    def bits(self) -> int:
+        """Bits of one element."""
+        from ...graph import dtype_bits
+
+        return dtype_bits(self.dtype)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the whole buffer."""
+        total = self.bits
+        for extent in self.shape:
+            total *= extent
+        return (total + 7) // 8
+
+    def __hash__(self) -> int:
+        return self.index
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
+@dataclass
+class BarrierArray:
+    """An array of mbarriers and the arrivals a phase of each needs."""
+
+    name: str
+    counts: list[int]
+
+
+@dataclass
+class Program:
+    """A captured kernel, ready to be translated."""
+
+    name: str
+    arch: str
+    target: Any
+    body: Any
+    grid: tuple[int, int, int]
+    threads: int
+    block_vars: dict[Any, int]
+    thread_vars: dict[Any, int]
+    thread_extents: tuple[int, int, int]
+    symbols: dict[Any, int]
+    annotations: Mapping[str, Any]
+    func_attrs: Mapping[str, Any]
+    pass_configs: Mapping[str, Any]
+    storages: list[Storage] = field(default_factory=list)
+    barriers: list[BarrierArray] = field(default_factory=list)
+    params: dict[str, Storage] = field(default_factory=dict)
+    _by_data: dict[Any, Any] = field(default_factory=dict)
+
+    def storage(self, buffer: Any) -> Storage:
+        """The Storage behind a TIR buffer; declares it on first use."""
+        key = buffer.data
+        known: list[Storage] = self._by_data.setdefault(key, [])
+        shape = tuple(self.size(e, buffer) for e in buffer.shape)
+        for storage in known:
+            if storage.shape == shape and storage.dtype == str(buffer.dtype):
+                return storage
+        scope = str(buffer.scope())
+        if scope not in _SCOPES:
+            raise FrontendError(f"buffers in scope {scope!r} are not supported", where=str(buffer.name))
+        strides = tuple(self.size(e, buffer) for e in buffer.strides) if scope == "global" else ()
+        name = str(key.name) if scope != "global" and not known else str(buffer.name)
+        storage = Storage(len(self.storages), name, _SCOPES[scope], str(buffer.dtype), shape, strides, scope == "shared.dyn")
+        self.storages.append(storage)
+        known.append(storage)
+        return storage
+
+    def barrier(self, buffer: Any) -> BarrierArray | None:
+        """The mbarrier array behind a TIR buffer, or None if it is none."""
+        found = self._by_data.get(buffer.data)
+        return found if isinstance(found, BarrierArray) else None
+
+    def size(self, expr: Any, buffer: Any = None) -> int:
+        """A size as an integer.
+
+        Raises:
+            FrontendError: it holds an unbound symbol.
+        """
+        if type(expr).__name__ == "IntImm":
+            return int(expr.value)
+        compiler = ExprCompiler(_no_loads, {v: Value(str(n)) for v, n in self.symbols.items()})
+        try:
+            value = compiler(expr).const
+        except FrontendError as e:
+            where = f"{self.name} buffer {buffer.name}" if buffer is not None else self.name
+            raise FrontendError(f"the size {text_of(expr)} is not known: {e.problem}", where=where, fix=e.fix) from None
+        if value is None:
+            raise FrontendError(f"the size {text_of(expr)} is not a constant", where=self.name)
+        return value
+
+    def compiler(self, load: Any) -> ExprCompiler:
+        """An expression compiler that knows symbols, block and thread indices."""
+        env = {v: Value(str(n)) for v, n in self.symbols.items()}
+        for var, axis in self.block_vars.items():
+            env[var] = Value(f"b{axis}", BLOCK) if self.grid[axis] > 1 else Value("0")
+        for var, axis in self.thread_vars.items():
+            env[var] = Value(f"t{axis}", THREAD) if self.thread_extents[axis] > 1 else Value("0")
+        return ExprCompiler(load, env)
+
+
+def _no_loads(e: Any) -> Value:
+    raise FrontendError("a size depends on data", where=text_of(e))
+
+
+def parse(captured: CapturedKernel, symbols: Mapping[str, int] | None = None) -> Program:
+    """Take the captured module apart.
+
+    Raises:
+        FrontendError: several kernels, an unbound symbolic size, or a shape this frontend does not know.
+    """
+    functions = [f for _, f in captured.module.functions.items()]
+    if len(functions) != 1:
+        raise FrontendError(f"{len(functions)} functions in this module, expected one", where=captured.name)
+    func = functions[0]
+    bound = _bind_symbols(func, symbols or {}, captured.name)
+    launches = _launches(func.body)
+    if len(launches) != 1:
+        raise FrontendError(f"{len(launches)} kernels in this program; several in one program are not supported yet",
+                            where=captured.name, fix="Predict each kernel on its own.")
+    extents: dict[str, tuple[Any, Any]] = {}
+    node = launches[0]
+    while type(node).__name__ == "AttrStmt" and str(node.attr_key) == "thread_extent":
+        extents[str(node.node.thread_tag)] = (node.node.var, node.value)
+        node = node.body
+    root = node
+    while type(root).__name__ != "SBlockRealize" and type(root).__name__ != "BlockRealize":
+        root = root.body
+    block = root.block
+    program = Program(captured.name, captured.arch, captured.target, node, (1, 1, 1), 0, {}, {}, (1, 1, 1), bound,
+                      dict(block.annotations), dict(func.attrs) if func.attrs else {}, captured.pass_configs)
+    grid, threads = [1, 1, 1], [1, 1, 1]
+    for axis, letter in enumerate("xyz"):
+        for tag, sizes, names in ((f"blockIdx.{letter}", grid, program.block_vars),
+                                  (f"threadIdx.{letter}", threads, program.thread_vars)):
+            if tag in extents:
+                var, extent = extents[tag]
+                sizes[axis] = program.size(extent)
+                names[var] = axis
+    program.grid, program.thread_extents = (grid[0], grid[1], grid[2]), (threads[0], threads[1], threads[2])
+    program.threads = threads[0] * threads[1] * threads[2]
+    if min(program.grid) < 1:
+        raise FrontendError(f"the grid {program.grid} is empty", where=captured.name, fix="Check the problem size.")
+    if program.grid[0] * program.grid[1] * program.grid[2] > 1 << 24:
+        raise FrontendError(f"the grid {program.grid} has more than 16 million blocks", where=captured.name,
+                            fix="Use a smaller problem.")
+    for param in func.params:
+        buffer = func.buffer_map[param] if param in func.buffer_map else None
+        if buffer is not None:
+            program.params[str(buffer.name)] = program.storage(buffer)
+    declare(program, block)
+    return program
+
+
+def declare(program: Program, block: Any) -> None:
+    """Declare the buffers and barriers that a block allocates."""
+    counts = {data: [int(c) for c in values] for data, values in dict(block.annotations.get("barrier_init", {})).items()}
+    for buffer in block.alloc_buffers:
+        if str(buffer.scope()) in _BARRIERS:
+            slots = 1
+            for extent in buffer.shape:
+                slots *= program.size(extent)
+            have = counts.get(buffer.data)
+            if have is None or len(have) != slots:
+                raise FrontendError(f"the barrier {buffer.data.name!r} has no arrival counts", where=program.name)
+            array = BarrierArray(str(buffer.data.name), have)
+            program.barriers.append(array)
+            program._by_data[buffer.data] = array
+        else:
+            program.storage(buffer)
+
+
+def _bind_symbols(func: Any, symbols: Mapping[str, int], name: str) -> dict[Any, int]:
+    free: dict[Any, int] = {}
+    missing = []
+    names = set()
+    for param in func.params:
+        if param in func.buffer_map:
+            buffer = func.buffer_map[param]
+            exprs = [*buffer.shape, *buffer.strides]
+        else:
+            exprs = [param]
+        for e in exprs:
+            if type(e).__name__ in ("Var", "SizeVar") and e not in free:
+                names.add(str(e.name))
+                if str(e.name) in symbols:
+                    free[e] = int(symbols[str(e.name)])
+                elif not str(e.dtype).startswith(("float", "bfloat", "handle")):
+                    missing.append(str(e.name))
+    if missing:
+        one = missing[0]
+        raise FrontendError(f"the symbolic size {', '.join(map(repr, dict.fromkeys(missing)))} has no value", where=name,
+                            fix=f"Bind it: symbols={{{one!r}: 4096}}.")
+    return free
+
+
+def _launches(body: Any) -> list[Any]:
+    """The launch nests of a function body, outermost first."""
+    kind = type(body).__name__
+    if kind == "AttrStmt":
+        return [body] if str(body.attr_key) == "thread_extent" else _launches(body.body)
+    if kind in ("SBlockRealize", "BlockRealize"):
+        return _launches(body.block.body)
+    if kind == "SeqStmt":
+        return [nest for s in body.seq for nest in _launches(s)]
+    if hasattr(body, "body"):
+        return _launches(body.body)
+    return []

@@ -1,0 +1,305 @@
+"""Statements of a captured kernel become lines of the program: control turns into Python control."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from ..errors import FrontendError, UnknownStatement
+from .expr import BLOCK, LOOP, RUN, THREAD, Value, is_float, op_name, text_of
+from .locals import assigns
+from .program import declare
+from .walk import Walk
+
+if TYPE_CHECKING:
+    from .translate import Translator
+
+MAX_WHILE = 1_000_000
+_SKIP = ("tirx.type_annotation", "tl.warpgroup_fence_operand", "tl.warpgroup_arrive", "tl.warpgroup_commit_batch",
+         "tl.tcgen05_before_thread_sync", "tl.tcgen05_after_thread_sync", "tl.pdl_trigger", "tl.pdl_sync", "tl.no_set_max_nreg",
+         "tl.sync_warp", "tl.device_assert", "tl.device_assert_with_msg", "tirx.tvm_call_packed", "tl.assume")
+
+
+class Statements:
+    """Visits statements once, in order, and adds lines to the translator `t`."""
+
+    def __init__(self, t: Translator) -> None:
+        self.t = t
+        self._breakable: list[bool] = []
+        self._scope_ws: tuple[int, int] | None = None
+
+    def visit(self, s: Any) -> None:
+        """Translate one statement."""
+        method = getattr(self, "_visit_" + type(s).__name__, None)
+        if method is None:
+            self.t.unknown(s, f"a {type(s).__name__} statement")
+            return
+        self.t.mark(s)
+        try:
+            method(s)
+        except FrontendError as e:
+            kind = type(s).__name__
+            leaf = kind in ("Evaluate", "BufferStore") or (kind == "For" and int(s.kind) == 1)
+            if isinstance(e, UnknownStatement) and self.t.on_unknown == "warn" and leaf:
+                self.t.unknown(s, e.problem)
+            elif not e.where:
+                raise type(e)(e.problem, where=text_of(s), fix=e.fix) from e
+            else:
+                raise
+
+    def _visit_SeqStmt(self, s: Any) -> None:
+        for part in _join_ifs(list(s.seq)):
+            if isinstance(part, list):
+                self._if(part[0].condition, part, None)
+            else:
+                self.visit(part)
+
+    def _visit_SBlockRealize(self, s: Any) -> None:
+        if str(s.block.name_hint) != "tilelang_root":
+            declare(self.t.program, s.block)
+        predicate = self.t.compile(s.predicate)
+        if predicate.const == 1:
+            self.visit(s.block.body)
+        else:
+            self.t.charge(predicate, branches=1 if predicate.flags & RUN else 0)
+            with self.t.block(f"if {self.t.uniform(predicate)}:"):
+                self.visit(s.block.body)
+
+    _visit_BlockRealize = _visit_SBlockRealize
+
+    def _visit_AttrStmt(self, s: Any) -> None:
+        key = str(s.attr_key)
+        if key == "kWarpSpecializationScope":
+            numbers = [int(n) for n in s.node]
+            self._scope_ws = (numbers[0], numbers[1])
+            self.t.issue(_join_before_roles)
+        elif key == "threadblock_swizzle_pattern":
+            args = [a.value for a in s.value.args]
+            self.t.swizzle = (str(args[0]), int(args[1]))
+        elif key == "thread_extent" and not {s.node.var} & {*self.t.program.block_vars, *self.t.program.thread_vars}:
+            self.t.unknown(s, "a nested thread axis")
+            return
+        self.visit(s.body)
+
+    def _visit_Bind(self, s: Any) -> None:
+        value = self.t.compile(s.value)
+        self.t.charge(value)
+        name = self.t.fresh("v")
+        flags = value.flags | self.t.locals.flags_of_var(s.var)
+        if value.const is not None and not flags:
+            self.t.compile.env[s.var] = value
+            return
+        src = f"R.keep({value.src})" if value.flags & BLOCK and not value.flags & ~BLOCK else value.src
+        self.t.line(f"{name} = {src}")
+        self.t.compile.env[s.var] = Value(name, flags)
+
+    def _visit_LetStmt(self, s: Any) -> None:
+        self._visit_Bind(s)
+        self.visit(s.body)
+
+    def _visit_AllocBuffer(self, s: Any) -> None:
+        self.t.program.storage(s.buffer)
+        if getattr(s, "body", None) is not None:
+            self.visit(s.body)
+
+    _visit_DeclBuffer = _visit_AllocBuffer
+
+    def _visit_AssertStmt(self, s: Any) -> None:
+        if getattr(s, "body", None) is not None:
+            self.visit(s.body)
+
+    def _visit_IfThenElse(self, s: Any) -> None:
+        self._if(s.condition, [s], s.else_case)
+
+    def _if(self, condition: Any, parts: list[Any], else_case: Any) -> None:
+        value = self.t.compile(condition)
+        if value.const is not None:
+            if value.const:
+                for part in parts:
+                    self.visit(part.then_case)
+            elif else_case is not None:
+                self.visit(else_case)
+            return
+        runtime = bool(value.flags & RUN)
+        self.t.charge(value, branches=1 if runtime else 0)
+        if value.flags & THREAD:
+            self._thread_if(value, parts, else_case)
+            return
+        with self.t.block(f"if {self.t.uniform(value)}:"), self.t.counting():
+            for part in parts:
+                self.visit(part.then_case)
+        if else_case is not None:
+            with self.t.block("else:"), self.t.counting():
+                self.visit(else_case)
+
+    def _thread_if(self, value: Value, parts: list[Any], else_case: Any) -> None:
+        from .ops.registers import role_registers
+
+        branch = self.t.fresh("k")
+        sides = [p.then_case for p in parts]
+        registers = role_registers(self.t, sides, else_case, self._scope_ws)
+        self._scope_ws = None
+        first = self.t.locals.stored_in(sides)
+        second = self.t.locals.stored_in([else_case] if else_case is not None else [])
+        touched = sorted({*first, *second})
+        self.t.line(f"{branch} = R.split({value.src})")
+        for name in touched:
+            self.t.line(f"{branch}_{name} = {self.t.locals.copy(name)}")
+        self._breakable.append(False)
+        with self.t.block(f"if {branch}.then is not None:"), self.t.counting():
+            self.t.line(f"R.active = {branch}.then")
+            registers(0)
+            for side in sides:
+                self.visit(side)
+        if touched:
+            pairs = ", ".join(touched)
+            saved = ", ".join(f"{branch}_{n}" for n in touched)
+            self.t.line(f"{saved}, {pairs} = {pairs}, {saved}")
+        if else_case is not None:
+            with self.t.block(f"if {branch}.other is not None:"), self.t.counting():
+                self.t.line(f"R.active = {branch}.other")
+                registers(1)
+                self.visit(else_case)
+        self._breakable.pop()
+        self.t.line(f"R.active = {branch}.parent")
+        for name in touched:
+            self.t.line(f"{name} = R.merge({branch}, {branch}_{name}, {name})")
+
+    def _visit_For(self, s: Any) -> None:
+        kind = int(s.kind)
+        if kind == 1:
+            from .ops.parallel import parallel_nest
+
+            parallel_nest(self.t, s)
+            return
+        start, extent = self.t.compile(s.min), self.t.compile(s.extent)
+        name = self.t.fresh("v")
+        small = extent.const is not None and extent.const <= 4 and not _has_loop(s.body)
+        unrolled = kind == 3 or small
+        flags = LOOP | (start.flags | extent.flags) & RUN if unrolled else LOOP | RUN
+        self.t.compile.env[s.loop_var] = Value(name, flags)
+        self.t.charge(start, extent)
+        label = str(s.loop_var.name)
+        outer_reason = self.t.reason
+        if not unrolled:
+            self.t.reason = f"loop {label}"
+            self.t.in_serial += 1
+        stop = f"{self.t.uniform(start)} + {self.t.uniform(extent)}" if start.const != 0 else self.t.uniform(extent)
+        head = f"for {name} in range({stop}):" if start.const == 0 else f"for {name} in range({self.t.uniform(start)}, {stop}):"
+        entered = self.t.time
+        prefix = self.t.fresh("p")
+        if not unrolled:
+            self.t.line(f"{prefix} = R.loop")
+            self.t.line(f"{prefix}_ = {prefix} + ', {label}=' if {prefix} else '{label}='")
+        self._breakable.append(True)
+        with self.t.block(head):
+            if not unrolled:
+                self.t.line(f"R.loop = {prefix}_ + str({name})")
+            with self.t.counting(0 if unrolled else 1, 0 if unrolled else 1):
+                self.visit(s.body)
+        self._breakable.pop()
+        if not unrolled:
+            self.t.line(f"R.loop = {prefix}")
+            self.t.in_serial -= 1
+        self.t.reason = outer_reason
+        self.t.stretch(entered)
+
+    def _visit_While(self, s: Any) -> None:
+        value = self.t.compile(s.condition)
+        count = self.t.fresh("n")
+        entered = self.t.time
+        self.t.line(f"{count} = 0")
+        self._breakable.append(True)
+        self.t.in_serial += 1
+        with self.t.block("while True:"), self.t.counting():
+            self.t.charge(value, branches=1)
+            with self.t.block(f"if not {self.t.uniform(value)}:"):
+                self.t.line("break")
+            self.t.line(f"{count} += 1")
+            with self.t.block(f"if {count} > {MAX_WHILE}:"):
+                self.t.line(f"raise ENDLESS({text_of(s)!r})")
+            self.visit(s.body)
+        self.t.in_serial -= 1
+        self._breakable.pop()
+        self.t.stretch(entered)
+
+    def _visit_BufferStore(self, s: Any) -> None:
+        storage = self.t.program.storage(s.buffer)
+        if storage.scope == "local" and not is_float(s.value):
+            value = self.t.compile(s.value)
+            self.t.charge(value)
+            self.t.locals.write(self.t, storage, [self.t.compile(i) for i in s.indices], value)
+            return
+        if storage.scope == "local":
+            self.t.locals.declare(self.t, storage)
+        from .ops.parallel import parallel_nest
+
+        parallel_nest(self.t, s)
+
+    def _visit_Evaluate(self, s: Any) -> None:
+        call = s.value
+        if type(call).__name__ != "Call":
+            return
+        from .ops import handler
+
+        name = op_name(call)
+        if name in _SKIP:
+            return
+        if name in ("tirx.break_loop", "tl.break_loop", "tl.loop_break"):
+            if not self._breakable or not self._breakable[-1]:
+                raise UnknownStatement("leaving a loop from inside a thread-dependent `if` is not supported")
+            self.t.line("break")
+            return
+        found = handler(name)
+        if found is None:
+            self.t.unknown(s, name)
+            return
+        found(self.t, call)
+
+
+def endless(text: str) -> FrontendError:
+    """The error of a `while` loop that does not end."""
+    return FrontendError(f"the loop runs more than {MAX_WHILE} times", where=text)
+
+
+def _join_before_roles(walk: Walk) -> None:
+    """The barrier between loads that stand before the roles and the roles themselves."""
+    if walk.records and any(r[0] == "tma_load" for r in walk.records[-8:]):
+        walk.sync()
+
+
+def _join_ifs(parts: Iterable[Any]) -> list[Any]:
+    """Consecutive `if c: ...` with one condition become one (a list); the compiler's binding pass had split them."""
+    out: list[Any] = []
+    for s in parts:
+        if type(s).__name__ == "IfThenElse" and s.else_case is None:
+            last = out[-1] if out else None
+            if isinstance(last, list) and _equal(last[0].condition, s.condition) and not assigns(last[-1].then_case):
+                last.append(s)
+                continue
+            out.append([s])
+        else:
+            out.append(s)
+    return [p[0] if isinstance(p, list) and len(p) == 1 else p for p in out]
+
+
+def _equal(a: Any, b: Any) -> bool:
+    import tvm
+
+    return bool(tvm.ir.structural_equal(a, b))
+
+
+def _has_loop(s: Any) -> bool:
+    """Whether a statement holds a loop that is executed step by step."""
+    kind = type(s).__name__
+    if kind == "For":
+        return int(s.kind) != 1 or _has_loop(s.body)
+    if kind == "While":
+        return True
+    if kind == "SeqStmt":
+        return any(_has_loop(p) for p in s.seq)
+    if kind == "IfThenElse":
+        return _has_loop(s.then_case) or (s.else_case is not None and _has_loop(s.else_case))
+    if kind in ("SBlockRealize", "BlockRealize"):
+        return _has_loop(s.block.body)
+    return _has_loop(s.body) if getattr(s, "body", None) is not None else False

@@ -1,0 +1,224 @@
+"""The front door: lower a kernel, simulate a graph, and `predict`, which does both."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, overload
+
+from .backend import FIDELITIES, SimulationError
+from .backend import simulate as run_backend
+from .errors import UsageError
+from .graph import KernelGraph
+from .hwconfigs import Hardware, load_hardware
+from .kernels import is_factory, is_prim_func
+from .prediction import Prediction
+
+DEFAULT_HARDWARE = "h100_sxm"
+Progress = Callable[[float], None]
+HardwareLike = str | Path | Hardware
+
+
+@dataclass(frozen=True)
+class Options:
+    """What `predict` takes besides the kernel; see :func:`predict`."""
+
+    hw: HardwareLike = DEFAULT_HARDWARE
+    clock_mhz: float | None = None
+    fidelity: str = "bulk"
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    override_files: Sequence[str | Path | Mapping[str, Any]] = ()
+    symbols: Mapping[str, int] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    pass_configs: Mapping[str, Any] = field(default_factory=dict)
+    on_unknown: str = "error"
+    threads: int = 1
+
+    def check(self) -> None:
+        """Refuse early what would fail only after the kernel was lowered. Raises UsageError."""
+        if self.fidelity not in FIDELITIES:
+            raise UsageError(f"unknown fidelity {self.fidelity!r}. Use one of {', '.join(FIDELITIES)}.")
+        if self.on_unknown not in ("error", "warn"):
+            raise UsageError(f"on_unknown={self.on_unknown!r}. Use 'error' or 'warn'.")
+        if self.clock_mhz is not None and not 100 <= self.clock_mhz <= 10000:
+            raise UsageError(f"clock_mhz={self.clock_mhz:g} is not between 100 and 10000.")
+
+    def hardware(self) -> Hardware:
+        """The GPU with the overrides applied. Raises HardwareError."""
+        return load_hardware(self.hw, self.overrides, self.override_files)
+
+
+def lower(kernel: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None, *,
+          hw: HardwareLike = DEFAULT_HARDWARE, symbols: Mapping[str, int] | None = None,
+          metadata: Mapping[str, Any] | None = None, pass_configs: Mapping[str, Any] | None = None,
+          on_unknown: str = "error") -> KernelGraph:
+    """The kernel graph of a TileLang kernel as compiled for `hw`.
+
+    Args:
+        kernel: a PrimFunc, a factory that returns one, or a `tilelang.jit` or autotuned object.
+        args, kwargs: arguments of the factory.
+        hw: name of a hardware file, path of one, or a loaded one; its architecture is the compilation target.
+        symbols: values of symbolic sizes.
+        metadata: integer tensors that control flow or extents depend on.
+        pass_configs: switches of the TileLang compiler.
+        on_unknown: "error", or "warn" to let statements that gtsim cannot interpret cost nothing.
+
+    Raises:
+        FrontendError: the kernel cannot be built or lowered; says which statement and what to do.
+        HardwareError: no such hardware.
+    """
+    from .frontend import lower as run_frontend
+
+    if isinstance(kernel, Predictor):
+        kernel = kernel.kernel
+    arch = load_hardware(hw).chip.arch
+    graph: KernelGraph = run_frontend(kernel, tuple(args), dict(kwargs or {}), arch=arch, symbols=dict(symbols or {}) or None,
+                                      metadata=dict(metadata or {}) or None, pass_configs=dict(pass_configs or {}) or None,
+                                      on_unknown=on_unknown)
+    return graph
+
+
+def simulate(graph: KernelGraph, hw: HardwareLike = DEFAULT_HARDWARE, *, fidelity: str = "bulk", clock_mhz: float | None = None,
+             overrides: Mapping[str, Any] | None = None, threads: int = 1, progress: Progress | None = None,
+             **options: Any) -> Prediction:
+    """Predict how a kernel graph runs on `hw`. Needs neither TileLang nor a GPU.
+
+    Args:
+        graph: from :func:`lower`, `load_graph` or a `TileGraphBuilder`.
+        hw: name of a hardware file, path of one, or a loaded one.
+        fidelity: "bulk", or "line" to simulate every 128-byte line by itself (slower, within 1 %).
+        clock_mhz: SM clock; the hardware file's if None.
+        overrides: dotted path -> value, such as {"l2.latency_near_cycles": 200}.
+        threads: host threads.
+        progress: called now and then with the share of CTAs that are done.
+        options: passed on to `gtsim.backend.simulate` (`policy`, `timeline_sm`).
+
+    Raises:
+        SimulationError: the graph cannot run on this GPU; says why and what to do.
+        HardwareError: no such hardware, or a wrong override.
+    """
+    machine = load_hardware(hw, overrides)
+    _check_arch(graph, machine)
+    result = run_backend(graph, machine, fidelity=fidelity, clock_mhz=clock_mhz, threads=threads, progress=progress, **options)
+    seconds = {("lowering" if k == "capture" else k): v for k, v in result.seconds.items()}
+    parameters = {**result.parameters, "overrides": dict(overrides or {})}
+    return Prediction(replace(result, seconds=seconds, parameters=parameters), graph, machine)
+
+
+class Predictor:
+    """A kernel that predicts instead of running: call it with the kernel's arguments and get a :class:`Prediction`.
+
+    Attributes:
+        kernel: what was decorated.
+        options: what the decorator was given.
+    """
+
+    def __init__(self, kernel: Any, options: Options) -> None:
+        functools.update_wrapper(self, kernel, updated=())
+        self.kernel = kernel
+        self.options = options
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Prediction:
+        """Lower the kernel for these arguments and simulate it. Raises what :func:`lower` and :func:`simulate` raise."""
+        return run(self.kernel, args, kwargs, self.options)
+
+    def lower(self, *args: Any, **kwargs: Any) -> KernelGraph:
+        """The kernel graph for these arguments, not simulated."""
+        o = self.options
+        return lower(self.kernel, args, kwargs, hw=o.hardware(), symbols=o.symbols, metadata=o.metadata,
+                     pass_configs=o.pass_configs, on_unknown=o.on_unknown)
+
+    def __repr__(self) -> str:
+        return f"<gtsim predictor of {getattr(self.kernel, '__name__', type(self.kernel).__name__)} on {self.options.hw}>"
+
+
+def run(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any], options: Options,
+        progress: Progress | None = None) -> Prediction:
+    """Lower and simulate once. Raises what :func:`lower` and :func:`simulate` raise."""
+    options.check()
+    machine = options.hardware()
+    started = time.perf_counter()
+    graph = lower(kernel, args, kwargs, hw=machine, symbols=options.symbols, metadata=options.metadata,
+                  pass_configs=options.pass_configs, on_unknown=options.on_unknown)
+    lowered = time.perf_counter() - started
+    prediction = simulate_graph(graph, options, progress)
+    seconds = dict(prediction.result.seconds)
+    # Building the PrimFunc and importing TileLang count as lowering.
+    seconds["lowering"] = lowered - seconds.get("graph", 0.0)
+    return replace(prediction, result=replace(prediction.result, seconds=seconds))
+
+
+def simulate_graph(graph: KernelGraph, options: Options, progress: Progress | None = None) -> Prediction:
+    """Simulate on the GPU that `options` describe, and keep in the result what was changed. Raises as :func:`simulate`."""
+    made = simulate(graph, options.hardware(), fidelity=options.fidelity, clock_mhz=options.clock_mhz, threads=options.threads,
+                    progress=progress)
+    files = [str(f) if isinstance(f, str | Path) else "given in Python" for f in options.override_files]
+    parameters = {**made.result.parameters, "overrides": dict(options.overrides), "override_files": files}
+    return replace(made, result=replace(made.result, parameters=parameters))
+
+
+@overload
+def predict(kernel: None = None, **options: Any) -> Callable[[Any], Predictor]: ...
+@overload
+def predict(kernel: Any, **options: Any) -> Any: ...
+def predict(kernel: Any = None, **options: Any) -> Any:
+    """Predict a TileLang kernel.
+
+    As a decorator, bare or with options, on a factory that returns a PrimFunc, or on a `tilelang.jit` or autotuned object
+    (autotuned kernels use the first configuration for what is not given)::
+
+        @gtsim.predict(hw="h100_sxm", clock_mhz=1500)
+        def matmul(M, N, K, block_M=128): ...
+
+        matmul(4096, 4096, 4096).report()
+
+    As a call on a PrimFunc: `gtsim.predict(prim_func, hw="h100_sxm", symbols={"m": 4096})`.
+
+    Args:
+        kernel: what is decorated, or a PrimFunc.
+        options: `hw` (name or path of a hardware file, or a loaded one; "h100_sxm" by default), `clock_mhz`, `fidelity` ("bulk"
+            or "line"), `overrides` (dotted path -> value), `override_files` (TOML files or dicts laid over the hardware file),
+            `symbols`, `metadata`, `pass_configs`, `on_unknown` as in :func:`lower`, `threads`.
+
+    Returns:
+        A :class:`Prediction` for a PrimFunc, a :class:`Predictor` for anything else that makes kernels, or a decorator.
+
+    Raises:
+        UsageError: an unknown option, or something that is not a kernel.
+    """
+    chosen = _options(options)
+    if kernel is None:
+        return functools.partial(_decorate, options=chosen)
+    if is_prim_func(kernel):
+        return run(kernel, (), {}, chosen)
+    return _decorate(kernel, options=chosen)
+
+
+def _decorate(kernel: Any, *, options: Options) -> Predictor:
+    if not is_factory(kernel):
+        raise UsageError(f"gtsim.predict was given {type(kernel).__name__} {kernel!r:.60}. It takes a PrimFunc, a function that "
+                         "returns one, or a tilelang.jit or autotuned object.")
+    return Predictor(kernel.kernel if isinstance(kernel, Predictor) else kernel, options)
+
+
+def _options(given: Mapping[str, Any]) -> Options:
+    unknown = [k for k in given if k not in Options.__dataclass_fields__]
+    if unknown:
+        raise UsageError(f"gtsim.predict has no option {unknown[0]!r}. It takes {', '.join(Options.__dataclass_fields__)}.")
+    options = Options(**{k: v for k, v in given.items() if v is not None})
+    options.check()
+    return options
+
+
+def _check_arch(graph: KernelGraph, hw: Hardware) -> None:
+    """Code for sm_90a runs on sm_90a only; code for sm_80 also on what came later."""
+    made, has = graph.launch.arch, hw.chip.arch
+    if not made or made == has:
+        return
+    if made[-1].isdigit() and int(made[3:]) <= int("".join(c for c in has[3:] if c.isdigit())):
+        return
+    raise SimulationError(f"{graph.name} was lowered for {made}, and {hw.name} is {has}. Lower it again for this GPU "
+                     f"(gtsim graph ... --hw {hw.name}).")

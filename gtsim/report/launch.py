@@ -1,0 +1,36 @@
+"""How the launch fills the chip."""
+
+from __future__ import annotations
+
+import math
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from .facts import Facts
+from .style import count, percent, plural, titled
+
+
+def section(facts: Facts) -> RenderableType:
+    """Grid, residency and its limiter, waves."""
+    r, launch, hw = facts.result, facts.graph.launch, facts.hw
+    grid = " x ".join(str(n) for n in launch.grid)
+    resident = f"{plural(r.ctas_per_sm, 'CTA')} ({plural(r.warps_per_sm, 'warp')}) per SM, limited by {r.occupancy_limiter}"
+    needs = (f"a CTA takes {launch.smem_bytes / 1024:.1f} KiB of shared memory and {launch.registers_per_thread} registers "
+             "a thread")
+    lines = [f"grid {grid} = {plural(r.ctas, 'CTA')} of {launch.threads} threads; {resident}", needs, _waves(facts)]
+    if launch.cluster != (1, 1, 1):
+        lines.append(f"clusters of {' x '.join(str(n) for n in launch.cluster)} CTAs")
+    mean = (f"a CTA lives {count(r.cta_cycles)} cycles on average; the next one starts {count(hw.launch.cta_gap_cycles)} "
+            "cycles after it")
+    return titled("Launch", Text("\n".join([*lines, mean])))
+
+
+def _waves(facts: Facts) -> str:
+    r, sms = facts.result, facts.hw.chip.sm_count
+    places = sms * r.ctas_per_sm
+    if r.full_waves <= 1:
+        busy = min(sms, r.ctas)
+        return f"one wave, {percent(r.full_waves)} full: {busy} of {sms} SMs have work"
+    rounds = math.ceil(r.full_waves)
+    return f"{r.full_waves:.2f} waves: {rounds} rounds of {places} CTAs, the last one {percent(facts.last_wave_fill)} full"

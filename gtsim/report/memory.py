@@ -1,0 +1,30 @@
+"""What moved, and how fast."""
+
+from __future__ import annotations
+
+from rich.console import RenderableType
+
+from .facts import Facts
+from .style import columns, nbytes, percent, titled
+
+
+def section(facts: Facts) -> RenderableType:
+    """Traffic of L2 and DRAM against their peaks and against the size of the tensors."""
+    t = facts.result.traffic
+    table = columns(("", "left"), ("read", "right"), ("written", "right"), ("GB/s", "right"), ("of peak", "right"), ("", "left"))
+    l2 = facts.gbs(t.l2_read_bytes + t.l2_written_bytes)
+    dram = facts.gbs(t.dram_read_bytes + t.dram_written_bytes)
+    table.add_row("L2", nbytes(t.l2_read_bytes), nbytes(t.l2_written_bytes), f"{l2:,.0f}", percent(l2 / facts.l2_peak_gbs),
+                  f"{percent(t.l2_hit_rate)} of requests hit")
+    table.add_row("DRAM", nbytes(t.dram_read_bytes), nbytes(t.dram_written_bytes), f"{dram:,.0f}",
+                  percent(dram / facts.hw.dram.peak_gbs), _rereads(facts))
+    read, written = facts.tensor_bytes
+    table.add_row("tensors, once", nbytes(read), nbytes(written), "", "", "")
+    return titled("Memory traffic", table)
+
+
+def _rereads(facts: Facts) -> str:
+    read = facts.tensor_bytes[0]
+    if not read or facts.result.traffic.dram_read_bytes < 1.05 * read:
+        return ""
+    return f"{facts.result.traffic.dram_read_bytes / read:.1f} x the tensors read"

@@ -1,0 +1,119 @@
+"""Demands of the built-in node types, and errors for what a GPU cannot do."""
+
+from __future__ import annotations
+
+import pytest
+from gtsim.backend import SimulationError, occupancy, simulate
+from gtsim.backend.demand import demand_of
+from gtsim.graph import KernelGraph, Node, node_types
+from gtsim.hwconfigs import load_hardware
+
+from .kernels import PLAIN, Kernel, gemm
+
+HW = load_hardware("h100_sxm")
+
+
+def wgmma(n: int, *, register_a: bool = False, dtype: str = "float16", k: int = 16, count: int = 64) -> int:
+    """Cycles of `count` back-to-back instructions m64nNk16, without set-up and tail."""
+    kernel = Kernel()
+    kernel.t.node("wgmma", range(4), attrs={"m": 64, "n": n, "k": k * count, "dtype": dtype, "instruction": f"m64n{n}k{k}",
+                                            "instructions": count, "a_register": register_a, "setup": False})
+    none = {"wgmma.issue_cycles": 0, "wgmma.issue_rs_cycles": 0, "wgmma.tail_cycles": 0, "wgmma.tail_rs_cycles": 0,
+            "resources.issue.rate_per_cycle": 1000000}
+    return kernel.run(overrides=none).cycles
+
+
+@pytest.mark.parametrize("n", [64, 128, 192, 256])
+def test_wgmma_interval_is_half_of_n(n: int) -> None:
+    assert wgmma(n) == pytest.approx(64 * n / 2, rel=0.03)
+
+
+@pytest.mark.parametrize("n", [8, 16, 32])
+def test_wgmma_from_shared_memory_is_bound_by_operand_fetch_at_small_n(n: int) -> None:
+    assert wgmma(n) == pytest.approx(64 * (16 + n / 4), rel=0.03)
+    assert wgmma(n, register_a=True) == pytest.approx(64 * n / 2, rel=0.03)
+
+
+def test_fp8_takes_twice_the_depth_in_the_same_time() -> None:
+    assert wgmma(128, dtype="float8_e4m3fn", k=32) == wgmma(128)
+
+
+def test_mma_sync_runs_at_its_measured_interval() -> None:
+    kernel = Kernel()
+    kernel.t.node("mma", range(4), attrs={"m": 64, "n": 128, "k": 256, "dtype": "float16", "instruction": "m16n8k16", "instructions": 256})
+    assert kernel.run(overrides={"mma.latency_cycles": 0}).cycles == pytest.approx(256 * HW.mma.interval_m16n8k16_cycles, rel=0.01)
+
+
+def test_elementwise_work_is_bound_by_its_slowest_pipe() -> None:
+    def cycles(**ops: float) -> int:
+        kernel = Kernel()
+        kernel.t.node("elementwise", range(4), attrs={"elements": 16384, "depth": 0, **ops})
+        return kernel.run().cycles
+
+    assert cycles(fma=1.0) == pytest.approx(16384 / 128, rel=0.02)
+    assert cycles(sfu=1.0) == pytest.approx(16384 / 16 + HW.control.sfu_latency_cycles, rel=0.02)
+    assert cycles(fma=2.0, sfu=1.0) == pytest.approx(16384 / 16 + HW.control.sfu_latency_cycles, rel=0.02)
+    assert cycles(fma=3.0, alu=1.0) == pytest.approx(4 * 16384 / 128, rel=0.02)  # bound by issue
+
+
+def test_every_node_type_has_a_demand_or_a_clear_error() -> None:
+    for name in node_types():
+        if name.startswith("test_") or name not in PLAIN:
+            node = Node(0, name, (0,), 0, False, {"elements": 1, "queue": "wgmma", "pending": 0, "kind": "x", "registers": 24,
+                                                  "m": 64, "n": 64, "k": 16, "dtype": "float16", "instruction": "m64n64k16"}, "", "", "", ())
+            try:
+                demand_of(node, HW)
+            except SimulationError as exc:
+                assert node.label() in str(exc)
+
+
+def refused(graph: KernelGraph, hw: str, **options: object) -> str:
+    with pytest.raises(SimulationError) as info:
+        simulate(graph, hw, **options)  # type: ignore[arg-type]
+    return str(info.value)
+
+
+def test_what_the_gpu_lacks_is_named() -> None:
+    text = refused(gemm(128, 128, 64), "a100_sxm")
+    assert "a100_sxm has no TMA" in text
+    assert "sm_80" in text
+    assert "no tensor-core rate for int4" in refused(gemm(128, 128, 64, dtype="int4"), "h100_sxm")
+
+
+def test_an_unknown_resource_is_named_with_the_nearest() -> None:
+    kernel = Kernel()
+    kernel.work(1, resource="tensr")
+    assert "has no resource 'tensr'. Did you mean 'tensor'?" in refused(kernel.graph(), "h100_sxm")
+
+
+@pytest.mark.parametrize(("launch", "message"), [
+    ({"smem_bytes": 240000}, "needs 240000 bytes of shared memory, h100_sxm allows 232448 (7552 too many)"),
+    ({"threads": 2048}, "needs 2048 threads, h100_sxm allows 1024"),
+    ({"threads": 1024, "registers_per_thread": 128}, "needs 131072 registers, h100_sxm allows 65536"),
+    ({"registers_per_thread": 300}, "needs 300 registers a thread, h100_sxm allows 255"),
+])
+def test_a_cta_that_does_not_fit_is_refused_with_the_numbers(launch: dict[str, int], message: str) -> None:
+    kernel = Kernel(**launch)  # type: ignore[arg-type]
+    kernel.work(1)
+    assert message in refused(kernel.graph(), "h100_sxm")
+
+
+@pytest.mark.parametrize(("launch", "ctas", "limiter"), [
+    ({"threads": 128, "registers_per_thread": 32}, 16, "threads"),
+    ({"threads": 128, "registers_per_thread": 255}, 2, "registers"),
+    ({"threads": 32, "registers_per_thread": 32}, 32, "CTA slots"),
+    ({"threads": 128, "smem_bytes": 75000}, 3, "shared memory"),
+])
+def test_residency_follows_the_allocation_rules(launch: dict[str, int], ctas: int, limiter: str) -> None:
+    kernel = Kernel(ctas=10000, **launch)  # type: ignore[arg-type]
+    kernel.work(1)
+    found = occupancy(kernel.graph(), HW)
+    assert (found.ctas_per_sm, found.limiter) == (ctas, limiter)
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    ({"fidelity": "fine"}, "unknown fidelity 'fine'"), ({"policy": "fifo"}, "unknown policy 'fifo'"),
+    ({"clock_mhz": 5}, "clock_mhz=5 is not between"), ({"threads": 2}, "threads=2"),
+])
+def test_bad_options_are_named(options: dict[str, object], message: str) -> None:
+    assert message in refused(gemm(128, 128, 64), "h100_sxm", **options)

@@ -1,0 +1,57 @@
+"""The documented schema is the one that is returned."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import gtsim
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "result.md"
+#: Mappings whose keys depend on kernel and GPU, and how the page writes such a key.
+OPEN = {"utilization": "<resource>", "queued_cycles": "<resource>", "roles[].waits": "<wait>", "parameters.overrides": "<path>"}
+
+
+def fields(value: Any, path: str = "") -> Iterator[str]:
+    if path in OPEN:
+        yield f"{path}.{OPEN[path]}"
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from fields(inner, f"{path}.{key}" if path else key)
+    elif isinstance(value, list | tuple):
+        yield from fields(value[0], f"{path}[]") if value else [f"{path}[]"]
+    else:
+        yield path
+
+
+def documented() -> set[str]:
+    return set(re.findall(r"^\| `([^`]+)` \|", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE))
+
+
+def predicted(make_gemm) -> dict[str, Any]:
+    from gtsim.predictor import Options, simulate_graph
+
+    graph = make_gemm(4, 4)
+    graph.meta.update({"seconds": {"capture": 0.5, "graph": 0.1}, "warnings": ["a warning"]})
+    return simulate_graph(graph, Options(overrides={"l2.latency_near_cycles": 300})).to_dict()
+
+
+def test_every_field_is_documented_and_every_documented_field_exists(make_gemm) -> None:
+    assert set(fields(predicted(make_gemm))) == documented()
+
+
+def test_the_result_is_plain_json_and_survives_a_round_trip(make_gemm) -> None:
+    result = predicted(make_gemm)
+    assert json.loads(json.dumps(result, allow_nan=False))["cycles"] == result["cycles"]
+
+
+def test_figures_follow_from_each_other(make_gemm) -> None:
+    r = gtsim.simulate(make_gemm(), clock_mhz=1500)
+    assert r.time_us == r.cycles / 1500
+    assert abs(r.tflops - r.flops / r.time_us / 1e6) < 1e-9 * r.tflops
+    assert r.full_waves == r.ctas / (132 * r.ctas_per_sm)
+    for role in r.roles:
+        assert abs(role.working + sum(role.waits.values()) - 1) < 0.01
