@@ -23,13 +23,15 @@ _KINDS = {"warp": 0, "unit": 1, "memory": 2}
 POLICIES = {"gto": 0, "lrr": 1, "oldest": 2}
 
 #: Cycles of work after which a node lets others in (sub-operations), and the most sub-operations a stage is cut into.
-QUANTUM_CYCLES = {"warp": 64, "unit": 128, "memory": 64}
+QUANTUM_CYCLES = {"warp": 64, "unit": 256, "memory": 64}
 MAX_PIECES = 16
-#: Lines that one event moves in bulk fidelity into and out of an SM, and the most lines of one block of the L2. Measured
-#: against `line`: larger ones cost accuracy, smaller ones events (tests hold bulk within 1 % of line).
-CHUNK_LINES = 32
+#: Lines that one event moves in bulk fidelity into and out of an SM, and the most lines of one block of the L2: large where
+#: a unit streams tiles into shared memory, small where warps wait for each load. Measured against `line`: larger ones cost
+#: accuracy, smaller ones events (tests hold bulk within 1 % of line).
+CHUNK_LINES = 64
 STORE_CHUNK_LINES = 4
-BLOCK_LINES = 64
+STREAM_BLOCK_LINES = 128
+REGISTER_BLOCK_LINES = 8
 
 
 def ticks(cycles: float) -> int:
@@ -52,6 +54,7 @@ class _Tables:
     memory: list[int] = field(default_factory=list)
     stages: list[int] = field(default_factory=list)
     demands: list[int] = field(default_factory=list)
+    register_buffers: set[str] = field(default_factory=set)  #: tensors that warps load into or store from registers
 
     def resource(self, name: str, node: Node) -> int:
         try:
@@ -121,6 +124,8 @@ class _Tables:
                 if self.resource(name, node) >= 0}
         if a.tile >= len(node.tiles) or node.tiles[a.tile].buffer.scope != "global":
             raise SimulationError(f"{node.label()}: the memory access must name a tile in global memory")
+        if a.sink is None:
+            self.register_buffers.add(node.tiles[a.tile].buffer.name)
         self.memory += [
             _DIRECTIONS[a.direction], int(a.merge_rows), a.tile, self.resource(a.front, node), self.resource(a.port, node),
             self.resource(a.sink, node) if a.sink else -1, _POOLS[a.pool], q16(1 / rate[a.front]), q16(1 / rate[a.port]),
@@ -150,7 +155,7 @@ def _template(graph: KernelGraph, t: Template, tables: _Tables, memo: dict[Any, 
             "tile_offset": t.tile_offset.reshape(-1), "rank": t.tile_offset.shape[1]}
 
 
-def _blocks(graph: KernelGraph) -> list[list[int]]:
+def _blocks(graph: KernelGraph, register_buffers: set[str]) -> list[list[int]]:
     """For every buffer the largest box grid that all accesses of it respect: the unit in which bulk fidelity caches it."""
     grid = [[0] * len(b.shape) for b in graph.buffers]
     for index, t in enumerate(graph.templates):
@@ -173,17 +178,17 @@ def _blocks(graph: KernelGraph) -> list[list[int]]:
         if buffer.scope == "global" and block:
             inner = max(1, 128 * 8 // buffer.bits)  # never finer than a line along the rows
             block[-1] = min(max(block[-1], inner), buffer.shape[-1]) or 1
-            _split(block, buffer.bits)
+            _split(block, buffer.bits, REGISTER_BLOCK_LINES if buffer.name in register_buffers else STREAM_BLOCK_LINES)
         out.append([max(1, n) for n in block])
     return out
 
 
-def _split(block: list[int], bits: int) -> None:
-    """Halve `block` until it holds at most BLOCK_LINES lines, outer dimensions first."""
+def _split(block: list[int], bits: int, most: int) -> None:
+    """Halve `block` until it holds at most `most` lines, outer dimensions first."""
     def lines() -> int:
         return math.prod(block[:-1]) * max(1, -(-block[-1] * bits // 1024))
 
-    while lines() > BLOCK_LINES:
+    while lines() > most:
         d = next((d for d in range(len(block)) if block[d] % 2 == 0 and (d < len(block) - 1 or block[d] * bits >= 2048)), None)
         if d is None:
             return
@@ -202,7 +207,7 @@ def compile_program(graph: KernelGraph, hw: Hardware, residency: Occupancy, *, c
     memo: dict[Any, int] = {}
     templates = [_template(graph, t, tables, memo) for t in graph.templates]
     tensors, base = [], 0
-    for buffer, block in zip(graph.buffers, _blocks(graph), strict=True):
+    for buffer, block in zip(graph.buffers, _blocks(graph, tables.register_buffers), strict=True):
         strides = [max(1, s * buffer.bits // 8) for s in buffer.element_strides()]
         tensors.append({"base": base, "element_bits": buffer.bits, "shape": np.array(buffer.shape, dtype=np.int64),
                         "stride_bytes": np.array(strides, dtype=np.int64), "block": np.array(block, dtype=np.int64)})

@@ -151,7 +151,11 @@ class TemplateBuilder:
             if state is None:
                 state = self._warps[cta, w] = _Warp()
             if state.last >= 0:
-                draft.program[state.last] = EdgeKind.COMPLETE if self.drafts[state.last].blocking else EdgeKind.ISSUE
+                edge = EdgeKind.COMPLETE if self.drafts[state.last].blocking else EdgeKind.ISSUE
+                if state.last in draft.program or not draft.program:
+                    draft.program[state.last] = edge
+                else:  # warps that join others here: the first one's program order, the others are waited for
+                    draft.depend(state.last, edge, Reason.SYNC)
             state.last = index
             if drains and state.memory:
                 for m in state.memory:

@@ -44,6 +44,12 @@ void index_array(const std::vector<std::int32_t>& ptr, std::size_t count, std::s
   for (std::size_t i = 0; i < count; ++i) require(ptr[i] <= ptr[i + 1], what);
 }
 
+Use use_of(std::int32_t resource, std::int32_t sub, Tick ticks, const Machine& machine) {
+  Use use{resource, 0, 0, 0, false, ticks, ticks};
+  if (resource >= 0) Servers::place(use, machine, sub);
+  return use;
+}
+
 Machine machine_of(const nb::dict& d) {
   Machine m{};
   m.sms = static_cast<std::int32_t>(integer(d, "sms"));
@@ -55,8 +61,6 @@ Machine machine_of(const nb::dict& d) {
     require(s >= 0 && s <= 4, "scopes");
     m.scopes.push_back(static_cast<Scope>(s));
   }
-  m.l2_resource = static_cast<std::int32_t>(integer(d, "l2_resource"));
-  m.l2_write_resource = static_cast<std::int32_t>(integer(d, "l2_write_resource"));
   m.l2_q16 = integer(d, "l2_q16");
   m.l2_write_q16 = integer(d, "l2_write_q16");
   m.dram_q16 = integer(d, "dram_q16");
@@ -79,8 +83,13 @@ Machine machine_of(const nb::dict& d) {
           "machine sizes must be positive");
   require(m.sms <= kMaxSms && m.ctas_per_sm <= 64, "more SMs or CTAs an SM than the engine can number");
   require(m.line_bytes / m.sector_bytes <= 4, "more than four sectors a line");
-  for (const std::int32_t r : {m.l2_resource, m.l2_write_resource})
-    require(r >= 0 && r < static_cast<std::int32_t>(m.scopes.size()) && m.scopes[static_cast<std::size_t>(r)] == Scope::kChip, "L2 resources");
+  const auto chip = [&](const char* name) {
+    const auto r = static_cast<std::int32_t>(integer(d, name));
+    require(r >= 0 && r < static_cast<std::int32_t>(m.scopes.size()) && m.scopes[static_cast<std::size_t>(r)] == Scope::kChip, name);
+    return use_of(r, -1, 0, m);
+  };
+  m.l2 = chip("l2_resource");
+  m.l2_write = chip("l2_write_resource");
   return m;
 }
 
@@ -158,7 +167,7 @@ Program program_of(const nb::dict& d) {
   for (std::size_t i = 0; i < use_resource.size(); ++i) {
     const bool per_sub = p.machine.scopes[static_cast<std::size_t>(use_resource[i])] == Scope::kSubpartition;
     require(per_sub ? use_sub[i] >= 0 && use_sub[i] < p.machine.subpartitions : use_sub[i] == -1, "use_sub");
-    p.uses.push_back({use_resource[i], use_sub[i], use_ticks[i], use_ticks[i]});
+    p.uses.push_back(use_of(use_resource[i], use_sub[i], use_ticks[i], p.machine));
   }
   const auto memory = vec<std::int64_t>(d, "memory");  // rows of 13
   constexpr std::size_t kMemoryRow = 13;
@@ -169,11 +178,12 @@ Program program_of(const nb::dict& d) {
     require(at(0) >= 0 && at(0) <= 2 && at(2) >= 0 && at(3) >= 0 && at(3) < resources && at(4) >= 0 && at(4) < resources &&
                 at(5) >= -1 && at(5) < resources && at(6) >= 0 && at(6) < kPools && at(10) > 0 && at(11) >= 0 && at(12) >= 0,
             "memory access");
-    p.memory.push_back({static_cast<Direction>(at(0)), at(1) != 0, small(2), small(3), small(4), small(5), small(6), at(7), at(8),
-                        at(9), small(10), small(11), at(12)});
     for (const std::size_t k : {std::size_t{3}, std::size_t{4}, std::size_t{5}})
       require(at(k) < 0 || p.machine.scopes[static_cast<std::size_t>(at(k))] != Scope::kSubpartition,
               "memory accesses cannot use sub-partition resources");
+    const auto use = [&](std::size_t k) { return use_of(small(k), -1, 0, p.machine); };
+    p.memory.push_back({static_cast<Direction>(at(0)), at(1) != 0, small(2), small(6), at(5) >= 0, use(3), use(4), use(5), at(7), at(8),
+                        at(9), small(10), small(11), at(12)});
   }
   const auto stages = vec<std::int64_t>(d, "stages");  // rows of 6
   std::int64_t cut = 0;  // uses before this one belong to earlier stages

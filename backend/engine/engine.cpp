@@ -29,7 +29,11 @@ Outcome Engine::run() {
     const Event e = queue_.pop();
     if ((++outcome_.events & (kPollEvery - 1)) == 0) poll_(static_cast<double>(finished_) / total);
     outcome_.end = std::max(outcome_.end, e.time);
+    now_ = e.time;
     switch (static_cast<Kind>(e.kind())) {
+      case kStart: start_instance(e.sm(), e.a(), e.b(), e.time); break;
+      case kBegin: begin(e.sm(), e.a(), e.b(), e.time); break;
+      case kStage: run_stage(e.sm(), e.a(), e.b(), e.time); break;
       case kIssue: {
         Sm& sm = sms_[static_cast<std::size_t>(e.sm())];
         if (sm.next_issue == e.time) {
@@ -38,15 +42,13 @@ Outcome Engine::run() {
         }
         break;
       }
-      case kWarpDone: warp_part_ended(e.sm(), e.a(), e.b(), e.time); break;
       case kAsync: async_piece(e.sm(), e.a(), e.b(), e.time); break;
-      case kStageDone: next_stage(e.sm(), e.a(), e.b(), e.time); break;
       case kL2: at_l2(e.a(), e.time); break;
       case kReturn: returned(e.a(), e.time); break;
       case kDeposit: deposit(e.a(), e.time); break;
       case kPieceDone: piece_done(e.a(), e.time); break;
       case kStore: store_piece(e.a(), e.time); break;
-      case kStart: start_instance(e.sm(), e.a(), e.b(), e.time); break;
+      case kRetire: retire(e.sm(), e.a(), e.time); break;
     }
     drain(e.time);
   }
@@ -65,8 +67,9 @@ void Engine::start_instance(std::int32_t sm, std::int32_t slot_index, std::int32
   slot.instance = instance;
   slot.shape = &t;
   slot.remaining = t.nodes;
+  slot.end = now;
   slot.nodes.resize(static_cast<std::size_t>(t.nodes));
-  for (std::size_t n = 0; n < slot.nodes.size(); ++n) slot.nodes[n] = {now, kNever, now, t.info[n].in_degree, 0, 0};
+  for (std::size_t n = 0; n < slot.nodes.size(); ++n) slot.nodes[n] = {now, now, kNever, now, t.info[n].in_degree, 0, 0, 0};
   outcome_.instance_start[static_cast<std::size_t>(instance)] = now;
   for (std::int32_t node = 0; node < t.nodes; ++node)
     if (slot.nodes[static_cast<std::size_t>(node)].missing == 0) ready_.push_back({sm, slot_index, node});
@@ -91,18 +94,26 @@ NodeStats& Engine::stats(const Slot& slot, std::int32_t node) {
   return outcome_.nodes[static_cast<std::size_t>(slot.shape - program_.templates.data())][static_cast<std::size_t>(node)];
 }
 
-// Release edges [from, to) of a CTA's template; destinations without missing edges become ready.
-void Engine::release(std::int32_t sm, std::int32_t slot_index, std::int32_t from, std::int32_t to, Tick now) {
+// Release edges [from, to) of a CTA's template at `when`; destinations without missing edges become ready then.
+void Engine::release(std::int32_t sm, std::int32_t slot_index, std::int32_t from, std::int32_t to, Tick when) {
   constexpr std::int32_t kProgramOrder = 0;
   Slot& slot = sms_[static_cast<std::size_t>(sm)].slots[static_cast<std::size_t>(slot_index)];
   const Template& t = *slot.shape;
   for (std::int32_t e = from; e < to; ++e) {
     const auto [dst, reason] = t.edges[static_cast<std::size_t>(e)];
-    const auto d = static_cast<std::size_t>(dst);
-    if (reason == kProgramOrder) slot.nodes[d].ordered = now;
-    if (--slot.nodes[d].missing == 0) {
-      if (reason != kProgramOrder) stats(slot, dst).wait[static_cast<std::size_t>(reason)] += now - slot.nodes[d].ordered;
-      ready_.push_back({sm, slot_index, dst});
+    NodeState& node = slot.nodes[static_cast<std::size_t>(dst)];
+    if (reason == kProgramOrder) node.ordered = when;
+    if (when >= node.ready) {
+      node.ready = when;
+      node.reason = static_cast<std::int8_t>(reason);
+    }
+    if (--node.missing == 0) {
+      if (node.reason != kProgramOrder) stats(slot, dst).wait[static_cast<std::size_t>(node.reason)] += node.ready - node.ordered;
+      if (node.ready == now_) {
+        ready_.push_back({sm, slot_index, dst});
+      } else {
+        queue_.push(node.ready, kBegin, sm, slot_index, dst);
+      }
     }
   }
 }
@@ -119,7 +130,7 @@ void Engine::begin(std::int32_t sm, std::int32_t slot_index, std::int32_t node, 
   Slot& slot = sms_[static_cast<std::size_t>(sm)].slots[static_cast<std::size_t>(slot_index)];
   slot.nodes[static_cast<std::size_t>(node)].ordered = now;  // from here on: when it became ready
   const Demand& demand = slot.shape->info[static_cast<std::size_t>(node)].demand;
-  if (demand.warp_stages == 0) warp_part_ended(sm, slot_index, node, now);
+  if (demand.warp_stages == 0) warps_go_on(sm, slot_index, node, now);
   if (demand.stage_begin == demand.stage_end) {
     complete(sm, slot_index, node, now);
   } else {
@@ -127,103 +138,81 @@ void Engine::begin(std::int32_t sm, std::int32_t slot_index, std::int32_t node, 
   }
 }
 
-void Engine::run_stage(std::int32_t sm, std::int32_t slot_index, std::int32_t node, Tick now) {
+void Engine::run_stage(std::int32_t sm, std::int32_t slot_index, std::int32_t node, Tick when) {
   Sm& core = sms_[static_cast<std::size_t>(sm)];
   Slot& slot = core.slots[static_cast<std::size_t>(slot_index)];
-  const auto n = static_cast<std::size_t>(node);
   const Stage& stage = stage_of(slot, node);
-  slot.nodes[n].subop = 0;
-  switch (stage.kind) {
-    case StageKind::kWarp: {
-      if (stage.uses_begin == stage.uses_end) {
-        warp_work_ends(sm, slot_index, node, now, now);
-        break;
-      }
-      // The common case, a short stage on an idle scheduler, needs no arbitration.
-      std::int32_t blocked_on = -1;
-      if (stage.subops == 1 && core.candidates.empty() && earliest(sm, stage, &blocked_on) <= now) {
-        core.last_age = next_age_++;
-        warp_work_ends(sm, slot_index, node, now, now + occupy(sm, slot, node, stage, now));
-      } else {
-        core.candidates.push_back({slot_index, node, now, next_age_++, -1});
-        schedule_issue(sm, now);
-      }
-      break;
-    }
-    case StageKind::kAsync: async_piece(sm, slot_index, node, now); break;
-    case StageKind::kMemory: start_transfer(sm, slot_index, node, now); break;
-  }
-}
-
-// The work of a warp stage ends at `end`, now or later. Without issue edges nothing happens before its latency is over.
-void Engine::warp_work_ends(std::int32_t sm, std::int32_t slot_index, std::int32_t node, Tick now, Tick end) {
-  Slot& slot = sms_[static_cast<std::size_t>(sm)].slots[static_cast<std::size_t>(slot_index)];
-  const auto n = static_cast<std::size_t>(node);
-  const Demand& demand = slot.shape->info[n].demand;
-  if (slot.nodes[n].begun == kNever) slot.nodes[n].begun = now;
-  const bool last = slot.nodes[n].stage + 1 == demand.warp_stages;
-  if (last && slot.shape->info[n].edge_begin < slot.shape->info[n].issue_end) {
-    if (end == now) {
-      warp_part_ended(sm, slot_index, node, now);
+  slot.nodes[static_cast<std::size_t>(node)].subop = 0;
+  if (stage.kind == StageKind::kMemory) {
+    start_transfer(sm, slot_index, node, when);
+  } else if (stage.uses_begin == stage.uses_end) {
+    warp_work(sm, slot_index, node, when, when);
+  } else if (when > now_) {
+    queue_.push(when, kStage, sm, slot_index, node);
+  } else if (stage.kind == StageKind::kAsync) {
+    async_piece(sm, slot_index, node, when);
+  } else {
+    // The common case, a short stage whose resources are free, needs no arbitration.
+    std::int32_t blocked_on = -1;
+    if (stage.subops == 1 && earliest(sm, stage, &blocked_on) <= when) {
+      core.last_age = next_age_++;
+      warp_work(sm, slot_index, node, when, when + occupy(sm, slot, node, stage, when));
     } else {
-      queue_.push(end, kWarpDone, sm, slot_index, node);
+      core.candidates.push_back({slot_index, node, when, next_age_++, -1});
+      schedule_issue(sm, when);
     }
-    return;
-  }
-  if (last) count_warp_part(slot, node, end);
-  const Tick next = end + stage_of(slot, node).latency;
-  if (next == now) {
-    next_stage(sm, slot_index, node, now);
-  } else {
-    queue_.push(next, kStageDone, sm, slot_index, node);
   }
 }
 
-void Engine::count_warp_part(Slot& slot, std::int32_t node, Tick end) {
-  const auto n = static_cast<std::size_t>(node);
-  if (slot.nodes[n].begun == kNever) slot.nodes[n].begun = end;
-  slot.nodes[n].done = end;
-  NodeStats& s = stats(slot, node);
-  s.queue += slot.nodes[n].begun - slot.nodes[n].ordered;
-  s.service += end - slot.nodes[n].begun;
-  ++s.count;
-}
-
-// The last stage that holds the warps is over: they go on.
-void Engine::warp_part_ended(std::int32_t sm, std::int32_t slot_index, std::int32_t node, Tick now) {
+// The last piece of a warp stage works from `start` to `end`.
+void Engine::warp_work(std::int32_t sm, std::int32_t slot_index, std::int32_t node, Tick start, Tick end) {
   Slot& slot = sms_[static_cast<std::size_t>(sm)].slots[static_cast<std::size_t>(slot_index)];
-  const auto n = static_cast<std::size_t>(node);
-  count_warp_part(slot, node, now);
-  release(sm, slot_index, slot.shape->info[n].edge_begin, slot.shape->info[n].issue_end, now);
-  if (slot.shape->info[n].demand.warp_stages == 0) return;
+  NodeState& state = slot.nodes[static_cast<std::size_t>(node)];
+  if (state.begun == kNever) state.begun = start;
   const Tick latency = stage_of(slot, node).latency;
-  if (latency == 0) {
-    next_stage(sm, slot_index, node, now);
+  if (state.stage + 1 == slot.shape->info[static_cast<std::size_t>(node)].demand.warp_stages) warps_go_on(sm, slot_index, node, end);
+  next_stage(sm, slot_index, node, end + latency);
+}
+
+// The last stage that holds the warps ends at `when`: they go on.
+void Engine::warps_go_on(std::int32_t sm, std::int32_t slot_index, std::int32_t node, Tick when) {
+  Slot& slot = sms_[static_cast<std::size_t>(sm)].slots[static_cast<std::size_t>(slot_index)];
+  NodeState& state = slot.nodes[static_cast<std::size_t>(node)];
+  if (state.begun == kNever) state.begun = when;
+  state.done = when;
+  NodeStats& s = stats(slot, node);
+  s.queue += state.begun - state.ordered;
+  s.service += when - state.begun;
+  ++s.count;
+  const NodeInfo& info = slot.shape->info[static_cast<std::size_t>(node)];
+  release(sm, slot_index, info.edge_begin, info.issue_end, when);
+}
+
+void Engine::next_stage(std::int32_t sm, std::int32_t slot_index, std::int32_t node, Tick when) {
+  Slot& slot = sms_[static_cast<std::size_t>(sm)].slots[static_cast<std::size_t>(slot_index)];
+  const Demand& demand = slot.shape->info[static_cast<std::size_t>(node)].demand;
+  if (demand.stage_begin + ++slot.nodes[static_cast<std::size_t>(node)].stage < demand.stage_end) {
+    run_stage(sm, slot_index, node, when);
   } else {
-    queue_.push(now + latency, kStageDone, sm, slot_index, node);
+    complete(sm, slot_index, node, when);
   }
 }
 
-void Engine::next_stage(std::int32_t sm, std::int32_t slot_index, std::int32_t node, Tick now) {
+void Engine::complete(std::int32_t sm, std::int32_t slot_index, std::int32_t node, Tick when) {
   Slot& slot = sms_[static_cast<std::size_t>(sm)].slots[static_cast<std::size_t>(slot_index)];
-  const auto n = static_cast<std::size_t>(node);
-  const Demand& demand = slot.shape->info[n].demand;
-  if (demand.stage_begin + ++slot.nodes[n].stage < demand.stage_end) {
-    run_stage(sm, slot_index, node, now);
-  } else {
-    complete(sm, slot_index, node, now);
-  }
-}
-
-void Engine::complete(std::int32_t sm, std::int32_t slot_index, std::int32_t node, Tick now) {
-  Slot& slot = sms_[static_cast<std::size_t>(sm)].slots[static_cast<std::size_t>(slot_index)];
-  const auto n = static_cast<std::size_t>(node);
-  stats(slot, node).latency += now - slot.nodes[n].done;
+  const NodeState& state = slot.nodes[static_cast<std::size_t>(node)];
+  stats(slot, node).latency += when - state.done;
   if (sm == observed_sm_)
-    outcome_.spans.push_back({sm, slot.instance, node, slot.nodes[n].ordered, slot.nodes[n].begun == kNever ? slot.nodes[n].ordered : slot.nodes[n].begun,
-                              slot.nodes[n].done, now});
-  release(sm, slot_index, slot.shape->info[n].issue_end, slot.shape->info[n].edge_end, now);
-  if (--slot.remaining == 0) retire(sm, slot_index, now);
+    outcome_.spans.push_back({sm, slot.instance, node, state.ordered, state.begun == kNever ? state.ordered : state.begun, state.done, when});
+  const NodeInfo& info = slot.shape->info[static_cast<std::size_t>(node)];
+  release(sm, slot_index, info.issue_end, info.edge_end, when);
+  slot.end = std::max(slot.end, when);
+  if (--slot.remaining > 0) return;
+  if (slot.end == now_) {
+    retire(sm, slot_index, now_);
+  } else {
+    queue_.push(slot.end, kRetire, sm, slot_index, 0);
+  }
 }
 
 void Engine::schedule_issue(std::int32_t sm, Tick when) {
@@ -234,13 +223,13 @@ void Engine::schedule_issue(std::int32_t sm, Tick when) {
   }
 }
 
-// When all resources of `stage` are free, and which of them is free last.
+// When all resources that gate `stage` are free, and which of them is free last.
 Tick Engine::earliest(std::int32_t sm, const Stage& stage, std::int32_t* blocked_on) {
   Tick latest = 0;
   for (std::int32_t u = stage.uses_begin; u < stage.uses_end; ++u) {
     const Use& use = program_.uses[static_cast<std::size_t>(u)];
-    const Tick free = servers_.free_at(use.resource, sm, use.sub);
-    if (free > latest) {
+    const Tick free = servers_.free_at(use, sm);
+    if (use.gates && free > latest) {
       latest = free;
       *blocked_on = use.resource;
     }
@@ -248,16 +237,14 @@ Tick Engine::earliest(std::int32_t sm, const Stage& stage, std::int32_t* blocked
   return latest;
 }
 
-// One piece of a warp stage takes its resources from `now` on; returns how long the slowest of them works.
+// One piece of a warp stage takes its pipes from `now` on and queues at what the SM shares; returns how long it takes.
 Tick Engine::occupy(std::int32_t sm, Slot& slot, std::int32_t node, const Stage& stage, Tick now) {
   const bool last = ++slot.nodes[static_cast<std::size_t>(node)].subop == stage.subops;
   Tick longest = 0;
   for (std::int32_t u = stage.uses_begin; u < stage.uses_end; ++u) {
     const Use& use = program_.uses[static_cast<std::size_t>(u)];
     const Tick work = last ? use.last : use.piece;
-    servers_.free_at(use.resource, sm, use.sub) = now + work;
-    servers_.add_busy(use.resource, work);
-    longest = std::max(longest, work);
+    longest = std::max(longest, servers_.reserve(use, sm, now, work) + work - now);
   }
   return longest;
 }
@@ -304,7 +291,7 @@ void Engine::arbitrate(std::int32_t sm, Tick now) {
     if (slot.nodes[n].subop == stage.subops) {
       const Candidate done = c;
       core.candidates.erase(core.candidates.begin() + static_cast<std::ptrdiff_t>(best));
-      warp_work_ends(sm, done.slot, done.node, now, now + longest);
+      warp_work(sm, done.slot, done.node, now, now + longest);
     } else {
       c.since = now + longest;
       c.blocked_on = -1;
@@ -324,7 +311,7 @@ void Engine::async_piece(std::int32_t sm, std::int32_t slot_index, std::int32_t 
   Tick start = now, end = now;
   for (std::int32_t u = stage.uses_begin; u < stage.uses_end; ++u) {
     const Use& use = program_.uses[static_cast<std::size_t>(u)];
-    if (use.resource == unit) start = std::max(start, servers_.free_at(unit, sm, use.sub));
+    if (use.resource == unit) start = std::max(start, servers_.free_at(use, sm));
   }
   for (std::int32_t u = stage.uses_begin; u < stage.uses_end; ++u) {
     const Use& use = program_.uses[static_cast<std::size_t>(u)];
@@ -333,18 +320,18 @@ void Engine::async_piece(std::int32_t sm, std::int32_t slot_index, std::int32_t 
       servers_.add_busy(unit, work);
       end = std::max(end, start + work);
     } else {
-      end = std::max(end, servers_.reserve(use.resource, sm, use.sub, now, work) + work);
+      end = std::max(end, servers_.reserve(use, sm, now, work) + work);
     }
   }
   for (std::int32_t u = stage.uses_begin; u < stage.uses_end; ++u) {
     const Use& use = program_.uses[static_cast<std::size_t>(u)];
-    if (use.resource == unit) servers_.free_at(unit, sm, use.sub) = end;
+    if (use.resource == unit) servers_.free_at(use, sm) = end;
   }
   servers_.add_queued(unit, start - now);
   if (!last) {
     queue_.push(start, kAsync, sm, slot_index, node);
   } else {
-    queue_.push(end + stage.latency, kStageDone, sm, slot_index, node);
+    next_stage(sm, slot_index, node, end + stage.latency);
   }
 }
 

@@ -1,6 +1,7 @@
 // The event engine: executes instances of templates on the resources of a machine.
 //
-// Node life: blocked -> ready -> issued -> executing -> completed. A node runs the stages of its demand one after the
+// Node life: blocked -> ready -> issued -> executing -> completed. Where the end of a step is known when it begins, its
+// edges are released at once with the future time, which saves an event. A node runs the stages of its demand one after the
 // other. Warp stages compete for issue slots and pipes of their sub-partitions under a scheduling policy; asynchronous
 // stages queue at their unit; memory stages move a tile. Issue edges are released when the last warp stage ends,
 // all others when the node completes.
@@ -25,16 +26,19 @@ class Engine {
   Outcome run();
 
  private:
-  enum Kind : std::int32_t { kIssue, kWarpDone, kAsync, kStageDone, kL2, kReturn, kDeposit, kPieceDone, kStore, kStart };
+  enum Kind : std::int32_t { kStart, kBegin, kStage, kIssue, kAsync, kL2, kReturn, kDeposit, kPieceDone, kStore, kRetire };
 
   struct NodeState {
     Tick ordered;          // when program order reached it, then when it became ready
+    Tick ready;            // the latest release so far; releases may lie in the future
     Tick begun, done;      // first service; end of the warps' part
     std::int32_t missing;  // unreleased incoming edges
-    std::int16_t stage, subop;
+    std::int16_t stage;
+    std::int8_t subop, reason;  // reason of the latest release
   };
   struct Slot {
     std::int32_t instance = -1, remaining = 0;
+    Tick end = 0;  // completion of the last node that has completed
     const Template* shape = nullptr;
     std::vector<NodeState> nodes;
   };
@@ -76,20 +80,20 @@ class Engine {
 
   void start_instance(std::int32_t sm, std::int32_t slot, std::int32_t instance, Tick now);
   void retire(std::int32_t sm, std::int32_t slot, Tick now);
-  void release(std::int32_t sm, std::int32_t slot, std::int32_t from, std::int32_t to, Tick now);
+  void release(std::int32_t sm, std::int32_t slot, std::int32_t from, std::int32_t to, Tick when);
   void drain(Tick now);
   void begin(std::int32_t sm, std::int32_t slot, std::int32_t node, Tick now);
-  void run_stage(std::int32_t sm, std::int32_t slot, std::int32_t node, Tick now);
-  void next_stage(std::int32_t sm, std::int32_t slot, std::int32_t node, Tick now);
-  void complete(std::int32_t sm, std::int32_t slot, std::int32_t node, Tick now);
-  void warp_work_ends(std::int32_t sm, std::int32_t slot, std::int32_t node, Tick now, Tick end);
-  void warp_part_ended(std::int32_t sm, std::int32_t slot, std::int32_t node, Tick now);
-  void count_warp_part(Slot& slot, std::int32_t node, Tick end);
+  // `when` may lie in the future: what follows from it then is arranged for that time.
+  void run_stage(std::int32_t sm, std::int32_t slot, std::int32_t node, Tick when);
+  void next_stage(std::int32_t sm, std::int32_t slot, std::int32_t node, Tick when);
+  void complete(std::int32_t sm, std::int32_t slot, std::int32_t node, Tick when);
+  void warp_work(std::int32_t sm, std::int32_t slot, std::int32_t node, Tick start, Tick end);
+  void warps_go_on(std::int32_t sm, std::int32_t slot, std::int32_t node, Tick when);
+  void start_transfer(std::int32_t sm, std::int32_t slot, std::int32_t node, Tick when);
   void schedule_issue(std::int32_t sm, Tick when);
   Tick occupy(std::int32_t sm, Slot& slot, std::int32_t node, const Stage& stage, Tick now);
   void arbitrate(std::int32_t sm, Tick now);
   void async_piece(std::int32_t sm, std::int32_t slot, std::int32_t node, Tick now);
-  void start_transfer(std::int32_t sm, std::int32_t slot, std::int32_t node, Tick now);
   void pump(std::int32_t sm, std::int32_t pool, Tick now);
   void at_l2(std::int32_t piece, Tick now);
   void stored(std::int32_t piece, Tick now);
@@ -122,8 +126,8 @@ class Engine {
   std::vector<Ready> ready_;
   std::vector<Piece> scratch_;
   std::int32_t next_instance_ = 0, finished_ = 0;
+  Tick now_ = 0;
   std::uint64_t next_age_ = 0;
-  std::vector<std::vector<Span>> open_spans_;
 };
 
 }  // namespace gtsim

@@ -33,7 +33,7 @@ inline constexpr std::int32_t kMaxSms = 0xFFF;
 
 class EventQueue {
  public:
-  EventQueue() : buckets_(kBuckets) {}
+  EventQueue() : buckets_(kBuckets, -1) {}
 
   bool empty() const { return size_ == 0; }
   std::size_t size() const { return size_; }
@@ -46,7 +46,7 @@ class EventQueue {
     if (bucket <= now_) {
       rise(time, sequence, payload);
     } else if (bucket < now_ + kBuckets) {
-      buckets_[static_cast<std::size_t>(bucket & (kBuckets - 1))].emplace_back(time, sequence, payload);
+      put(bucket, time, sequence, payload);
     } else {
       far_.emplace_back(time, sequence, payload);
       std::push_heap(far_.begin(), far_.end(), later);
@@ -98,26 +98,54 @@ class EventQueue {
 
   static bool later(const Event& x, const Event& y) { return before(y.time, y.sequence, x); }
 
+  // Events of the wheel live in one pool that is reused at once, so that it stays in the cache; a bucket is a list in it.
+  struct Link {
+    Event event;
+    std::int32_t next;
+  };
+
+  void put(std::int64_t bucket, Tick time, std::uint64_t sequence, std::uint64_t payload) {
+    std::int32_t& head = buckets_[static_cast<std::size_t>(bucket & (kBuckets - 1))];
+    std::int32_t id = free_;
+    if (id < 0) {
+      id = static_cast<std::int32_t>(pool_.size());
+      pool_.emplace_back();
+    } else {
+      free_ = pool_[static_cast<std::size_t>(id)].next;
+    }
+    Link& link = pool_[static_cast<std::size_t>(id)];
+    link.event.time = time;
+    link.event.sequence = sequence;
+    link.event.payload = payload;
+    link.next = head;
+    head = id;
+  }
+
   void advance() {
     while (heap_.empty()) {
       if (size_ == far_.size()) now_ = (far_.front().time >> kWidthBits) - 1;  // nothing nearer: jump
       ++now_;
       while (!far_.empty() && far_.front().time >> kWidthBits < now_ + kBuckets) {
         std::pop_heap(far_.begin(), far_.end(), later);
-        buckets_[static_cast<std::size_t>((far_.back().time >> kWidthBits) & (kBuckets - 1))].push_back(far_.back());
+        const Event& event = far_.back();
+        put(event.time >> kWidthBits, event.time, event.sequence, event.payload);
         far_.pop_back();
       }
-      std::vector<Event>& bucket = buckets_[static_cast<std::size_t>(now_ & (kBuckets - 1))];
-      if (bucket.empty()) continue;
-      heap_.swap(bucket);
-      for (std::size_t i = heap_.size() / 2; i-- > 0;) {
-        const Event event = heap_[i];
-        sink(i, event);
+      std::int32_t& head = buckets_[static_cast<std::size_t>(now_ & (kBuckets - 1))];
+      while (head >= 0) {
+        Link& link = pool_[static_cast<std::size_t>(head)];
+        rise(link.event.time, link.event.sequence, link.event.payload);
+        const std::int32_t next = link.next;
+        link.next = free_;
+        free_ = head;
+        head = next;
       }
     }
   }
 
-  std::vector<std::vector<Event>> buckets_;
+  std::vector<std::int32_t> buckets_;  // first link, or -1
+  std::vector<Link> pool_;
+  std::int32_t free_ = -1;
   std::vector<Event> heap_, far_;  // min-heaps: the bucket being served, what lies beyond the wheel
   std::int64_t now_ = -1;
   std::size_t size_ = 0;

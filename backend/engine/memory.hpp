@@ -49,7 +49,7 @@ class MemorySystem {
     }
     shrink(first);
     const Tick work = scaled(piece.sector_bytes, machine_.l2_q16);
-    const Tick start = servers_.reserve(machine_.l2_resource, 0, 0, first, work);
+    const Tick start = servers_.reserve(machine_.l2, 0, first, work);
     // Requests of other SMs come between the first and the last one: the last queues behind as much as the first did.
     const Tick near = latency(piece.key, sm, true), far = piece.lines > 1 ? machine_.l2_far : near;
     return {std::max(start, ready_first) + (piece.lines > 1 ? machine_.l2_near : near),
@@ -75,7 +75,7 @@ class MemorySystem {
     shrink(first);
     const std::int64_t bytes = write_bytes(piece, request_bytes);
     const Tick work = scaled(atomic ? 2 * bytes : bytes, machine_.l2_write_q16);
-    const Tick start = servers_.reserve(machine_.l2_write_resource, 0, 0, first, work);
+    const Tick start = servers_.reserve(machine_.l2_write, 0, first, work);
     const Tick taken = std::max(start + work, last);
     return {taken, taken + machine_.l2_near / 2};
   }

@@ -10,10 +10,11 @@ namespace gtsim {
 
 enum class Scope : std::uint8_t { kSubpartition, kSm, kTpc, kGpc, kChip };
 
-// Work of one stage on one resource; `sub` is the sub-partition for resources of that scope, else -1.
+// Work of one stage on one resource.
 struct Use {
   std::int32_t resource;
-  std::int32_t sub;
+  std::int32_t server, per_sm, shift;  // the server of SM s is server + (s * per_sm >> shift), see Servers::place
+  bool gates;                          // a warp stage starts only when it is free; else its work queues there
   Tick piece, last;  // ticks of each piece of the stage, and of the last one, which takes the remainder
 };
 
@@ -34,12 +35,14 @@ struct Stage {
 enum class Direction : std::uint8_t { kLoad, kStore, kAtomic };
 
 // How a tile travels. `front` makes requests, `port` moves bytes between SM and L2, `sink` is the shared memory that the
-// data enters or leaves (or -1). `*_q16` are ticks a byte (a request) with 16 fractional bits.
+// data enters or leaves, if any. `*_q16` are ticks a byte (a request) with 16 fractional bits.
 struct MemoryAccess {
   Direction direction;
   bool merge_rows;             // rows that touch in memory make common requests (else a request never crosses a row)
   std::int32_t tile;           // which tile of the node
-  std::int32_t front, port, sink, pool;
+  std::int32_t pool;
+  bool has_sink;
+  Use front, port, sink;
   std::int64_t front_q16, port_q16, sink_q16;
   std::int32_t request_bytes;  // contiguous bytes of one request
   std::int32_t write_bytes;    // bytes that one write request takes on the port
@@ -80,7 +83,7 @@ inline constexpr int kPools = 2;
 struct Machine {
   std::int32_t sms, subpartitions, ctas_per_sm, line_bytes, sector_bytes;
   std::vector<Scope> scopes;                 // [resources]
-  std::int32_t l2_resource, l2_write_resource;          // bandwidth of the L2
+  Use l2, l2_write;                                     // bandwidth of the L2
   std::int64_t l2_q16, l2_write_q16, dram_q16;          // ticks a byte
   std::int64_t dram_turn_q16;                // extra ticks a byte when reads and writes mix evenly
   std::int64_t l2_capacity;                  // bytes

@@ -10,37 +10,40 @@ namespace gtsim {
 
 class Servers {
  public:
-  explicit Servers(const Machine& machine) : machine_(machine) {
-    std::int32_t next = 0;
-    for (const Scope scope : machine.scopes) {
-      base_.push_back(next);
-      next += instances(scope);
-    }
-    free_.assign(static_cast<std::size_t>(next), 0);
-    busy_.assign(machine.scopes.size(), 0);
-    queued_.assign(machine.scopes.size(), 0);
+  explicit Servers(const Machine& machine) : busy_(machine.scopes.size(), 0), queued_(machine.scopes.size(), 0) {
+    std::int32_t total = 0;
+    for (const Scope scope : machine.scopes) total += count(machine, scope);
+    free_.assign(static_cast<std::size_t>(total), 0);
   }
 
-  std::int32_t instances(Scope scope) const {
-    switch (scope) {
-      case Scope::kSubpartition: return machine_.sms * machine_.subpartitions;
-      case Scope::kSm: return machine_.sms;
-      case Scope::kTpc: return (machine_.sms + 1) / 2;
-      case Scope::kGpc: return (machine_.sms + 15) / 16;
-      case Scope::kChip: return 1;
+  // Fill in where the servers of `use` are; `sub` is the sub-partition for resources of that scope.
+  static void place(Use& use, const Machine& machine, std::int32_t sub) {
+    use.server = 0;
+    for (std::int32_t r = 0; r < use.resource; ++r) use.server += count(machine, machine.scopes[static_cast<std::size_t>(r)]);
+    use.per_sm = 1;
+    use.shift = 0;
+    use.gates = machine.scopes[static_cast<std::size_t>(use.resource)] == Scope::kSubpartition;
+    switch (machine.scopes[static_cast<std::size_t>(use.resource)]) {
+      case Scope::kSubpartition:
+        use.server += sub;
+        use.per_sm = machine.subpartitions;
+        break;
+      case Scope::kSm: break;
+      case Scope::kTpc: use.shift = 1; break;
+      case Scope::kGpc: use.shift = 4; break;
+      case Scope::kChip: use.per_sm = 0; break;
     }
-    return 1;
   }
 
-  Tick& free_at(std::int32_t resource, std::int32_t sm, std::int32_t sub) { return free_[index(resource, sm, sub)]; }
+  Tick& free_at(const Use& use, std::int32_t sm) { return free_[static_cast<std::size_t>(use.server + (sm * use.per_sm >> use.shift))]; }
 
-  // Serve `work` in the order of arrival; returns the start. The resource is free again at the returned start + work.
-  Tick reserve(std::int32_t resource, std::int32_t sm, std::int32_t sub, Tick now, Tick work) {
-    Tick& free = free_at(resource, sm, sub);
+  // Serve `work` in the order of arrival; returns the start. The server is free again at the returned start + work.
+  Tick reserve(const Use& use, std::int32_t sm, Tick now, Tick work) {
+    Tick& free = free_at(use, sm);
     const Tick start = std::max(now, free);
     free = start + work;
-    busy_[static_cast<std::size_t>(resource)] += work;
-    queued_[static_cast<std::size_t>(resource)] += start - now;
+    busy_[static_cast<std::size_t>(use.resource)] += work;
+    queued_[static_cast<std::size_t>(use.resource)] += start - now;
     return start;
   }
 
@@ -50,19 +53,17 @@ class Servers {
   const std::vector<Tick>& queued() const { return queued_; }
 
  private:
-  std::size_t index(std::int32_t resource, std::int32_t sm, std::int32_t sub) const {
-    std::int32_t at = base_[static_cast<std::size_t>(resource)];
-    switch (machine_.scopes[static_cast<std::size_t>(resource)]) {
-      case Scope::kSubpartition: at += sm * machine_.subpartitions + sub; break;
-      case Scope::kSm: at += sm; break;
-      case Scope::kTpc: at += sm / 2; break;
-      case Scope::kGpc: at += sm / 16; break;
-      case Scope::kChip: break;
+  static std::int32_t count(const Machine& machine, Scope scope) {
+    switch (scope) {
+      case Scope::kSubpartition: return machine.sms * machine.subpartitions;
+      case Scope::kSm: return machine.sms;
+      case Scope::kTpc: return (machine.sms + 1) / 2;
+      case Scope::kGpc: return (machine.sms + 15) / 16;
+      case Scope::kChip: return 1;
     }
-    return static_cast<std::size_t>(at);
+    return 1;
   }
-  const Machine& machine_;
-  std::vector<std::int32_t> base_;
+
   std::vector<Tick> free_, busy_, queued_;
 };
 

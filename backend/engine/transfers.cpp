@@ -25,7 +25,7 @@ std::int32_t Engine::new_piece() {
   return id;
 }
 
-void Engine::start_transfer(std::int32_t sm, std::int32_t slot_index, std::int32_t node, Tick now) {
+void Engine::start_transfer(std::int32_t sm, std::int32_t slot_index, std::int32_t node, Tick when) {
   const Slot& slot = sms_[static_cast<std::size_t>(sm)].slots[static_cast<std::size_t>(slot_index)];
   const Template& t = *slot.shape;
   const MemoryAccess& access = program_.memory[static_cast<std::size_t>(stage_of(slot, node).memory)];
@@ -33,7 +33,7 @@ void Engine::start_transfer(std::int32_t sm, std::int32_t slot_index, std::int32
   expand(program_, t, t.tile_ptr[static_cast<std::size_t>(node)] + access.tile,
          program_.columns.data() + static_cast<std::ptrdiff_t>(slot.instance) * program_.columns_width, access, scratch_);
   if (scratch_.empty()) {  // wholly outside the tensor: nothing moves
-    queue_.push(now + access.launch + stage_of(slot, node).latency, kStageDone, sm, slot_index, node);
+    next_stage(sm, slot_index, node, when + access.launch + stage_of(slot, node).latency);
     return;
   }
   const std::int32_t id = new_transfer();
@@ -43,20 +43,20 @@ void Engine::start_transfer(std::int32_t sm, std::int32_t slot_index, std::int32
   transfer.node = node;
   transfer.access = &access;
   transfer.next = transfer.chunk = 0;
-  transfer.end = now;
+  transfer.end = when;
   if (access.direction == Direction::kLoad) {
     transfer.left = static_cast<std::int32_t>(scratch_.size());
     auto& waiting = sms_[static_cast<std::size_t>(sm)].waiting[static_cast<std::size_t>(access.pool)];
     for (const Piece& piece : scratch_) {
       const std::int32_t p = new_piece();
       pieces_[static_cast<std::size_t>(p)] = {piece, &access, id, sm, 0, 1, 0, 0, 0};
-      waiting.push_back({p, now + access.launch});
+      waiting.push_back({p, when + access.launch});
     }
-    pump(sm, access.pool, now);
+    pump(sm, access.pool, now_);
   } else {
     transfer.left = 1;
     transfer.pieces.assign(scratch_.begin(), scratch_.end());
-    queue_.push(now + access.launch, kStore, sm, id, 0);
+    queue_.push(when + access.launch, kStore, sm, id, 0);
   }
 }
 
@@ -74,7 +74,7 @@ void Engine::pump(std::int32_t sm, std::int32_t pool, Tick now) {
     in_flight += lines;
     const MemoryAccess& access = *state.access;
     const Tick work = scaled(state.piece.requests, access.front_q16);
-    const Tick start = servers_.reserve(access.front, sm, 0, std::max(now, wait.since), work);
+    const Tick start = servers_.reserve(access.front, sm, std::max(now, wait.since), work);
     state.first = start + work / state.piece.requests;
     state.last = start + work;
     queue_.push(state.first, kL2, sm, wait.piece, 0);
@@ -107,15 +107,17 @@ void Engine::stored(std::int32_t id, Tick now) {
   free_pieces_.push_back(id);
   if (--transfer.left > 0) return;
   const Slot& slot = sms_[static_cast<std::size_t>(transfer.sm)].slots[static_cast<std::size_t>(transfer.slot)];
-  queue_.push(transfer.end + stage_of(slot, transfer.node).latency, kStageDone, transfer.sm, transfer.slot, transfer.node);
+  const std::int32_t sm = transfer.sm, slot_index = transfer.slot, node = transfer.node;
+  const Tick end = transfer.end + stage_of(slot, node).latency;
   free_transfers_.push_back(transfer_id);
+  next_stage(sm, slot_index, node, end);
 }
 
 // A chunk of a piece comes back: it queues for the port of the SM and, as soon as it passes, enters the SM's memory.
 void Engine::returned(std::int32_t id, Tick now) {
   PieceState& state = pieces_[static_cast<std::size_t>(id)];
   const Tick work = scaled(state.part(state.piece.sector_bytes), state.access->port_q16);
-  const Tick start = servers_.reserve(state.access->port, state.sm, 0, now, work);
+  const Tick start = servers_.reserve(state.access->port, state.sm, now, work);
   state.through = start + work;
   if (start > now) {
     queue_.push(start, kDeposit, state.sm, id, 0);
@@ -128,9 +130,9 @@ void Engine::deposit(std::int32_t id, Tick now) {
   PieceState& state = pieces_[static_cast<std::size_t>(id)];
   const MemoryAccess& access = *state.access;
   Tick end = state.through;
-  if (access.sink >= 0) {
+  if (access.has_sink) {
     const Tick work = scaled(state.part(state.piece.bytes), access.sink_q16);
-    end = std::max(end, servers_.reserve(access.sink, state.sm, 0, now, work) + work);
+    end = std::max(end, servers_.reserve(access.sink, state.sm, now, work) + work);
   }
   const Tick nominal = state.first + (state.last - state.first) * (state.chunk + 1) / state.chunks;
   if (++state.chunk < state.chunks) {
@@ -152,11 +154,7 @@ void Engine::piece_done(std::int32_t id, Tick now) {
     const Tick latency = stage_of(slot, transfer.node).latency;
     const std::int32_t slot_index = transfer.slot, node = transfer.node;
     free_transfers_.push_back(transfer_id);
-    if (latency == 0) {
-      next_stage(sm, slot_index, node, now);
-    } else {
-      queue_.push(now + latency, kStageDone, sm, slot_index, node);
-    }
+    next_stage(sm, slot_index, node, now + latency);
   }
   pump(sm, pool, now);
 }
@@ -176,14 +174,14 @@ void Engine::store_piece(std::int32_t id, Tick now) {
   piece.sector_bytes = state.part(whole.sector_bytes);
   piece.requests = state.part(whole.requests);
   const Tick front = scaled(piece.requests, access.front_q16);
-  const Tick start = servers_.reserve(access.front, transfer.sm, 0, now, front);
+  const Tick start = servers_.reserve(access.front, transfer.sm, now, front);
   Tick end = start + front;
-  if (access.sink >= 0) {
+  if (access.has_sink) {
     const Tick work = scaled(piece.bytes, access.sink_q16);
-    end = std::max(end, servers_.reserve(access.sink, transfer.sm, 0, start, work) + work);
+    end = std::max(end, servers_.reserve(access.sink, transfer.sm, start, work) + work);
   }
   const Tick port = scaled(MemorySystem::write_bytes(piece, access.write_bytes), access.port_q16);
-  const Tick left = servers_.reserve(access.port, transfer.sm, 0, start, port) + port;
+  const Tick left = servers_.reserve(access.port, transfer.sm, start, port) + port;
   state.last = std::max(end, left);
   queue_.push(start + port / piece.requests, kL2, transfer.sm, p, 0);  // the first request; the rest follows it
   if (++transfer.chunk == chunks) {

@@ -18,7 +18,8 @@ TENSOR_TYPES = ("wgmma", "mma", "tcgen05_mma")
 ASYNC_LOADS = ("tma_load", "cp_async")
 SYNC_TYPES = ("barrier_wait", "barrier_arrive", "cta_sync", "cluster_sync", "wait_group", "commit_group", "fence")
 _WORDS = {
-    "working": "issuing instructions", "queue": "unit busy", "idle": "not started or finished", "sync": "wait at __syncthreads",
+    "working": "issuing instructions", "queue": "unit busy", "idle": "before first or after last operation",
+    "sync": "wait at __syncthreads",
     "data": "wait for data", "control": "scalar control code", "program": "wait for an earlier operation",
     "buffer": "wait for a buffer slot",
 }  # fmt: skip

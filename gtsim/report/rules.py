@@ -175,8 +175,8 @@ def cuda_cores(facts: Facts) -> Hint | None:
 
 @hint
 def exposed_latency(facts: Facts) -> Hint | None:
-    """Without asynchronous loads, warps wait for the data of plain ones."""
-    if facts.roles_doing(*TENSOR_TYPES) or facts.utilization("dram") >= 0.6 or facts.utilization("l2") >= 0.6:
+    """Warps wait for the data of plain loads."""
+    if "global_load" not in facts.roles_of_type or facts.utilization("dram") >= SATURATED:
         return None
 
     def exposed(role: RoleTime) -> float:
@@ -187,6 +187,10 @@ def exposed_latency(facts: Facts) -> Hint | None:
     if worst is None or share < 0.3:
         return None
     r = facts.result
+    evidence = (f"{worst.role} waits {percent(share)} of its time for data; {r.warps_per_sm} warps an SM (limited by "
+                f"{r.occupancy_limiter}), DRAM {percent(facts.utilization('dram'))} busy")
+    if facts.roles_doing(*TENSOR_TYPES):
+        return Hint("Warps load and then wait: a pipelined loop (T.Pipelined with num_stages of 2 or more) fetches ahead.",
+                    evidence, share * 0.6)
     return Hint("Memory latency is exposed: more CTAs an SM or more bytes a thread in flight would hide it.",
-                f"{worst.role} waits {percent(share)} of its time for data; {r.warps_per_sm} warps an SM (limited by "
-                f"{r.occupancy_limiter}), DRAM only {percent(facts.utilization('dram'))} busy", share * 0.6)
+                evidence, share * 0.6)

@@ -63,9 +63,9 @@ def test_a_collective_needs_all_its_subpartitions() -> None:
 
 @pytest.mark.parametrize(("policy", "first_done"), [("gto", 256), ("oldest", 256), ("lrr", 448)])
 def test_policies_order_the_pieces_of_two_warps(policy: str, first_done: int) -> None:
-    kernel = Kernel()
-    kernel.work(256, warps=(0,))
-    kernel.work(256, warps=(1,))
+    kernel = Kernel(threads=256)
+    kernel.work(256, warps=(0,), resource="lane")
+    kernel.work(256, warps=(4,), resource="lane")
     result = kernel.run(policy=policy, timeline_sm=0)
     assert result.cycles == 512
     assert min(span["done"] for span in result.timeline) >> 16 == first_done
@@ -97,14 +97,14 @@ def test_a_ring_of_s_slots_repeats_every_max_of_service_and_round_trip_over_s(sl
     for k in range(trips):
         slot, lap = k % slots, k // slots
         kernel.t.node("barrier_wait", [0], wait=(empty[slot], lap % 2 ^ 1))
-        kernel.t.node("test_unit", [0], attrs={"cycles": 0.0, "latency": float(latency)}, tx=full[slot], arrive=[(full[slot], 1)])
+        kernel.t.node("test_unit", [0], attrs={"cycles": 0.0, "latency": float(latency), "resource": "lane"}, tx=full[slot], arrive=[(full[slot], 1)])
     for k in range(trips):
         slot, lap = k % slots, k // slots
         kernel.t.node("barrier_wait", [1], wait=(full[slot], lap % 2))
         kernel.t.node("test_sync_work", [1], attrs={"cycles": float(service)})
         kernel.t.node("barrier_arrive", [1], arrive=[(empty[slot], 1)])
-    interval = max(service, (latency + service) / slots)
-    assert kernel.run(overrides=none).cycles == pytest.approx(latency + service + (trips - 1) * interval, rel=0.02)
+    lap = max(slots * service, latency + service)
+    assert kernel.run(overrides=none).cycles == pytest.approx((trips // slots - 1) * lap + latency + slots * service, rel=0.01)
 
 
 @pytest.mark.parametrize("ctas", [1, 132, 133, 264, 265, 1000])

@@ -16,12 +16,12 @@ def loads(count: int, rows: int = 8, *, same: bool = False, ctas: int = 1, **opt
     """One warp of each CTA loads `count` tiles of `rows` lines by TMA and waits for all."""
     kernel = Kernel(ctas=ctas, smem_bytes=200000)
     x = kernel.b.tensor("x", (rows * count * ctas, 64), "float16")
-    s = kernel.b.buffer("s", (rows, 64), "float16", scope="shared")
+    s = kernel.b.buffer("s", (count, rows, 64), "float16", scope="shared")
     done = kernel.b.barrier("done", [count])
     m0 = kernel.t.column("m0")
     for i in range(count):
-        kernel.t.node("tma_load", [0], reads=[x.tile((m0 + (0 if same else i * rows), 0), (rows, 64))], writes=[s.tile()], tx=done[0],
-                      arrive=[(done[0], 1)])
+        kernel.t.node("tma_load", [0], reads=[x.tile((m0 + (0 if same else i * rows), 0), (rows, 64))],
+                      writes=[s.tile((i, 0, 0), (1, rows, 64))], tx=done[0], arrive=[(done[0], 1)])
     kernel.t.node("barrier_wait", [0], wait=(done[0], 0))
     return kernel.run({"m0": [0 if same else i * rows * count for i in range(ctas)]}, **options)  # type: ignore[arg-type]
 
@@ -74,7 +74,6 @@ def test_a_working_set_over_capacity_is_read_again() -> None:
     for lap in range(2):
         for i in range(32):
             kernel.t.node("tma_load", [0], reads=[x.tile((64 * i, 0), (64, 64))], writes=[s.tile()], loop=f"{lap}")
-    kernel.b.meta["racy"] = "on purpose"
     kernel.b.add_instances(kernel.t, [(0, 0, 0)])
     graph = kernel.b.build(check=False)
     half = simulate(graph, "h100_sxm", overrides={"l2.capacity_bytes": 128 << 10, "l2.usable_fraction": 1.0})
@@ -84,10 +83,10 @@ def test_a_working_set_over_capacity_is_read_again() -> None:
 
 def test_written_lines_reach_dram_only_when_evicted() -> None:
     def stores(capacity: int) -> Result:
-        kernel = Kernel(ctas=64)
+        kernel = Kernel(ctas=64, smem_bytes=200000)
         y, f = kernel.b.tensor("y", (64 * 64, 64), "float16"), kernel.b.buffer("f", (64, 64), "float16", scope="fragment")
         kernel.t.node("global_store", range(4), reads=[f.tile()], writes=[y.tile((kernel.t.column("m0"), 0), (64, 64))])
-        return kernel.run({"m0": [64 * i for i in range(64)]}, {"l2.capacity_bytes": capacity, "l2.usable_fraction": 1.0})
+        return kernel.run({"m0": [64 * i for i in range(64)]}, {"l2.capacity_bytes": capacity, "l2.usable_fraction": 1.0, "chip.sm_count": 1})
 
     nbytes = 64 * 64 * LINE
     kept, spilt = stores(2 * nbytes), stores(nbytes // 4)

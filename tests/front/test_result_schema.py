@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import gtsim
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "result.md"
@@ -50,8 +52,8 @@ def test_the_result_is_plain_json_and_survives_a_round_trip(make_gemm) -> None:
 
 def test_figures_follow_from_each_other(make_gemm) -> None:
     r = gtsim.simulate(make_gemm(), clock_mhz=1500)
-    assert r.time_us == r.cycles / 1500
-    assert abs(r.tflops - r.flops / r.time_us / 1e6) < 1e-9 * r.tflops
-    assert r.full_waves == r.ctas / (132 * r.ctas_per_sm)
+    assert r.time_us == pytest.approx(r.cycles / 1500)
+    assert r.tflops == pytest.approx(r.flops / r.time_us / 1e6)
+    assert r.full_waves == pytest.approx(r.ctas / (132 * r.ctas_per_sm))
     for role in r.roles:
-        assert abs(role.working + sum(role.waits.values()) - 1) < 0.01
+        assert role.working + sum(role.waits.values()) == pytest.approx(1, abs=0.01)
