@@ -64,8 +64,10 @@ class _Tables:
 
             near = difflib.get_close_matches(name, self.resources, n=1)
             hint = f"Did you mean {near[0]!r}?" if near else f"It has {', '.join(self.resources)}."
-            raise SimulationError(f"{node.label()}: {self.hw.name} has no resource {name!r}. {hint} New resources are declared as "
-                                  f"[resources.{name}] in a TOML override.") from None
+            raise SimulationError(
+                f"{node.label()}: {self.hw.name} has no resource {name!r}. {hint} New resources are declared as "
+                f"[resources.{name}] in a TOML override."
+            ) from None
 
     def add_demand(self, node: Node, demand: Demand) -> int:
         begin = len(self.stages) // 6
@@ -101,7 +103,9 @@ class _Tables:
                 raise SimulationError(f"{node.label()}: work {work} on {name} is not a finite number of at least 0")
             index = self.resource(name, node)
             info = self.hw.resources[name]
-            shares = [(sub, n / len(node.warps)) for sub, n in sorted(lanes.items())] if info.scope == "subpartition" else [(-1, 1.0)]
+            shares = (
+                [(sub, n / len(node.warps)) for sub, n in sorted(lanes.items())] if info.scope == "subpartition" else [(-1, 1.0)]
+            )
             for sub, share in shares:
                 cycles = work * share / info.rate_per_cycle
                 longest = max(longest, cycles)
@@ -120,16 +124,30 @@ class _Tables:
         self.stages += [_KINDS[stage.kind], first, len(self.use_resource), ticks(stage.latency_cycles), pieces, access]
 
     def _access(self, node: Node, a: MemoryAccess) -> int:
-        rate = {name: self.hw.resources[name].rate_per_cycle for name in (a.front, a.port, *([a.sink] if a.sink else []))
-                if self.resource(name, node) >= 0}
+        rate = {
+            name: self.hw.resources[name].rate_per_cycle
+            for name in (a.front, a.port, *([a.sink] if a.sink else []))
+            if self.resource(name, node) >= 0
+        }
         if a.tile >= len(node.tiles) or node.tiles[a.tile].buffer.scope != "global":
             raise SimulationError(f"{node.label()}: the memory access must name a tile in global memory")
         if a.sink is None:
             self.register_buffers.add(node.tiles[a.tile].buffer.name)
         self.memory += [
-            _DIRECTIONS[a.direction], int(a.merge_rows), a.tile, self.resource(a.front, node), self.resource(a.port, node),
-            self.resource(a.sink, node) if a.sink else -1, _POOLS[a.pool], q16(1 / rate[a.front]), q16(1 / rate[a.port]),
-            q16(1 / rate[a.sink]) if a.sink else 0, a.request_bytes, a.write_bytes, ticks(a.launch_cycles)]
+            _DIRECTIONS[a.direction],
+            int(a.merge_rows),
+            a.tile,
+            self.resource(a.front, node),
+            self.resource(a.port, node),
+            self.resource(a.sink, node) if a.sink else -1,
+            _POOLS[a.pool],
+            q16(1 / rate[a.front]),
+            q16(1 / rate[a.port]),
+            q16(1 / rate[a.sink]) if a.sink else 0,
+            a.request_bytes,
+            a.write_bytes,
+            ticks(a.launch_cycles),
+        ]
         return len(self.memory) // 13 - 1
 
 
@@ -137,8 +155,13 @@ def _template(graph: KernelGraph, t: Template, tables: _Tables, memo: dict[Any, 
     tile_key = np.concatenate([t.tile_buffer[:, None], t.tile_mode[:, None], t.tile_extent], axis=1).astype(np.int64)
     demand = np.empty(t.nodes, dtype=np.int32)
     for i in range(t.nodes):
-        key = (int(t.node_type[i]), int(t.node_attrs[i]), int(t.node_warps[i]), bool(t.node_blocking[i]),
-               tile_key[t.tile_ptr[i]:t.tile_ptr[i + 1]].tobytes())
+        key = (
+            int(t.node_type[i]),
+            int(t.node_attrs[i]),
+            int(t.node_warps[i]),
+            bool(t.node_blocking[i]),
+            tile_key[t.tile_ptr[i] : t.tile_ptr[i + 1]].tobytes(),
+        )
         found = memo.get(key)
         if found is None:
             node = graph.node(t, i)
@@ -148,11 +171,20 @@ def _template(graph: KernelGraph, t: Template, tables: _Tables, memo: dict[Any, 
     late = (t.edge_kind != EdgeKind.ISSUE).astype(np.int8)
     order = np.lexsort((late, source))
     issue = np.bincount(source[t.edge_kind == EdgeKind.ISSUE], minlength=t.nodes)
-    return {"demand": demand, "in_degree": np.bincount(t.edge_dst, minlength=t.nodes).astype(np.int32), "edge_ptr": t.edge_ptr,
-            "issue_end": (t.edge_ptr[:-1] + issue).astype(np.int32), "edge_dst": np.ascontiguousarray(t.edge_dst[order]),
-            "edge_reason": t.edge_reason[order].astype(np.uint8), "tile_ptr": t.tile_ptr, "tile_buffer": t.tile_buffer,
-            "tile_column": t.tile_column.reshape(-1), "tile_extent": t.tile_extent.reshape(-1),
-            "tile_offset": t.tile_offset.reshape(-1), "rank": t.tile_offset.shape[1]}
+    return {
+        "demand": demand,
+        "in_degree": np.bincount(t.edge_dst, minlength=t.nodes).astype(np.int32),
+        "edge_ptr": t.edge_ptr,
+        "issue_end": (t.edge_ptr[:-1] + issue).astype(np.int32),
+        "edge_dst": np.ascontiguousarray(t.edge_dst[order]),
+        "edge_reason": t.edge_reason[order].astype(np.uint8),
+        "tile_ptr": t.tile_ptr,
+        "tile_buffer": t.tile_buffer,
+        "tile_column": t.tile_column.reshape(-1),
+        "tile_extent": t.tile_extent.reshape(-1),
+        "tile_offset": t.tile_offset.reshape(-1),
+        "rank": t.tile_offset.shape[1],
+    }
 
 
 def _blocks(graph: KernelGraph, register_buffers: set[str]) -> list[list[int]]:
@@ -167,8 +199,12 @@ def _blocks(graph: KernelGraph, register_buffers: set[str]) -> list[list[int]]:
             tiles = np.flatnonzero(t.tile_buffer == b)
             for d, size in enumerate(buffer.shape):
                 g = grid[b][d]
-                for extent, offset, column in {tuple(r) for r in np.stack(
-                        [t.tile_extent[tiles, d], t.tile_offset[tiles, d], t.tile_column[tiles, d]], axis=1).tolist()}:
+                for extent, offset, column in {
+                    tuple(r)
+                    for r in np.stack(
+                        [t.tile_extent[tiles, d], t.tile_offset[tiles, d], t.tile_column[tiles, d]], axis=1
+                    ).tolist()
+                }:
                     whole = offset == 0 and column < 0 and extent >= size
                     g = math.gcd(g, offset, 0 if whole else extent, column_gcd[column] if column >= 0 else 0)
                 grid[b][d] = g
@@ -185,6 +221,7 @@ def _blocks(graph: KernelGraph, register_buffers: set[str]) -> list[list[int]]:
 
 def _split(block: list[int], bits: int, most: int) -> None:
     """Halve `block` until it holds at most `most` lines, outer dimensions first."""
+
     def lines() -> int:
         return math.prod(block[:-1]) * max(1, -(-block[-1] * bits // 1024))
 
@@ -195,8 +232,9 @@ def _split(block: list[int], bits: int, most: int) -> None:
         block[d] //= 2
 
 
-def compile_program(graph: KernelGraph, hw: Hardware, residency: Occupancy, *, clock_mhz: float, by_line: bool,
-                    policy: str) -> tuple[dict[str, Any], Sequence[str]]:
+def compile_program(
+    graph: KernelGraph, hw: Hardware, residency: Occupancy, *, clock_mhz: float, by_line: bool, policy: str
+) -> tuple[dict[str, Any], Sequence[str]]:
     """Engine input for `graph` on `hw`, and the names of its resources in engine order.
 
     Raises:
@@ -209,31 +247,61 @@ def compile_program(graph: KernelGraph, hw: Hardware, residency: Occupancy, *, c
     tensors, base = [], 0
     for buffer, block in zip(graph.buffers, _blocks(graph, tables.register_buffers), strict=True):
         strides = [max(1, s * buffer.bits // 8) for s in buffer.element_strides()]
-        tensors.append({"base": base, "element_bits": buffer.bits, "shape": np.array(buffer.shape, dtype=np.int64),
-                        "stride_bytes": np.array(strides, dtype=np.int64), "block": np.array(block, dtype=np.int64)})
+        tensors.append(
+            {
+                "base": base,
+                "element_bits": buffer.bits,
+                "shape": np.array(buffer.shape, dtype=np.int64),
+                "stride_bytes": np.array(strides, dtype=np.int64),
+                "block": np.array(block, dtype=np.int64),
+            }
+        )
         if buffer.scope == "global":
             span = sum((n - 1) * s for n, s in zip(buffer.shape, strides, strict=True)) + max(1, buffer.bits // 8)
             base += -(-span // (2 << 20)) * (2 << 20)  # allocations start on 2 MiB pages
     cycles_per_byte = clock_mhz * 1e6 / (hw.dram.peak_gbs * 1e9 * hw.dram.efficiency)
     line = hw.l2.line_bytes
     machine = {
-        "sms": hw.chip.sm_count, "subpartitions": hw.sm.subpartitions, "ctas_per_sm": residency.ctas_per_sm, "line_bytes": line,
-        "sector_bytes": hw.l2.sector_bytes, "scopes": np.array([_SCOPES[hw.resources[n].scope] for n in names], dtype=np.int32),
-        "l2_resource": names.index("l2"), "l2_write_resource": names.index("l2_write"),
-        "l2_write_q16": q16(1 / hw.resources["l2_write"].rate_per_cycle), "l2_q16": q16(1 / hw.resources["l2"].rate_per_cycle), "dram_q16": q16(cycles_per_byte),
+        "sms": hw.chip.sm_count,
+        "subpartitions": hw.sm.subpartitions,
+        "ctas_per_sm": residency.ctas_per_sm,
+        "line_bytes": line,
+        "sector_bytes": hw.l2.sector_bytes,
+        "scopes": np.array([_SCOPES[hw.resources[n].scope] for n in names], dtype=np.int32),
+        "l2_resource": names.index("l2"),
+        "l2_write_resource": names.index("l2_write"),
+        "l2_write_q16": q16(1 / hw.resources["l2_write"].rate_per_cycle),
+        "l2_q16": q16(1 / hw.resources["l2"].rate_per_cycle),
+        "dram_q16": q16(cycles_per_byte),
         "dram_turn_q16": q16(cycles_per_byte * hw.dram.turnaround_fraction),
-        "l2_capacity": int(hw.l2.capacity_bytes * hw.l2.usable_fraction), "l2_near": ticks(hw.l2.latency_near_cycles),
-        "l2_far": ticks(hw.l2.latency_far_cycles), "dram_latency": ticks(hw.dram.latency_cycles),
-        "pool_lines": np.array([hw.tma.inflight_lines if hw.tma.supported else 1,
-                                hw.lsu.inflight_sectors * hw.l2.sector_bytes // line], dtype=np.int64),
-        "kernel_launch": ticks(hw.launch.kernel_us * clock_mhz), "cta_gap": ticks(hw.launch.cta_gap_cycles),
-        "cta_dispatch": ticks(hw.launch.cta_dispatch_cycles), "policy": POLICIES[policy], "by_line": int(by_line),
-        "chunk_lines": 1 if by_line else CHUNK_LINES, "store_chunk_lines": 1 if by_line else STORE_CHUNK_LINES}
+        "l2_capacity": int(hw.l2.capacity_bytes * hw.l2.usable_fraction),
+        "l2_near": ticks(hw.l2.latency_near_cycles),
+        "l2_far": ticks(hw.l2.latency_far_cycles),
+        "dram_latency": ticks(hw.dram.latency_cycles),
+        "pool_lines": np.array(
+            [hw.tma.inflight_lines if hw.tma.supported else 1, hw.lsu.inflight_sectors * hw.l2.sector_bytes // line],
+            dtype=np.int64,
+        ),
+        "kernel_launch": ticks(hw.launch.kernel_us * clock_mhz),
+        "cta_gap": ticks(hw.launch.cta_gap_cycles),
+        "cta_dispatch": ticks(hw.launch.cta_dispatch_cycles),
+        "policy": POLICIES[policy],
+        "by_line": int(by_line),
+        "chunk_lines": 1 if by_line else CHUNK_LINES,
+        "store_chunk_lines": 1 if by_line else STORE_CHUNK_LINES,
+    }
     program: Mapping[str, Any] = {
-        "machine": machine, "tensors": tensors, "use_resource": np.array(tables.use_resource, dtype=np.int32),
-        "use_sub": np.array(tables.use_sub, dtype=np.int32), "use_ticks": np.array(tables.use_ticks, dtype=np.int64),
-        "memory": np.array(tables.memory, dtype=np.int64), "stages": np.array(tables.stages, dtype=np.int64),
-        "demands": np.array(tables.demands, dtype=np.int32), "templates": templates,
-        "instance_template": graph.instances.template, "columns": np.ascontiguousarray(graph.instances.columns).reshape(-1),
-        "columns_width": graph.instances.columns.shape[1]}
+        "machine": machine,
+        "tensors": tensors,
+        "use_resource": np.array(tables.use_resource, dtype=np.int32),
+        "use_sub": np.array(tables.use_sub, dtype=np.int32),
+        "use_ticks": np.array(tables.use_ticks, dtype=np.int64),
+        "memory": np.array(tables.memory, dtype=np.int64),
+        "stages": np.array(tables.stages, dtype=np.int64),
+        "demands": np.array(tables.demands, dtype=np.int32),
+        "templates": templates,
+        "instance_template": graph.instances.template,
+        "columns": np.ascontiguousarray(graph.instances.columns).reshape(-1),
+        "columns_width": graph.instances.columns.shape[1],
+    }
     return dict(program), names

@@ -20,9 +20,18 @@ from .summary import bound_by, operations, role_times
 FIDELITIES = ("bulk", "line")
 
 
-def simulate(graph: KernelGraph, hw: str | Hardware = "h100_sxm", *, fidelity: str = "bulk", clock_mhz: float | None = None,
-             overrides: Mapping[str, Any] | None = None, threads: int = 1, policy: str = "gto",
-             progress: Callable[[float], None] | None = None, timeline_sm: int = -1) -> Result:
+def simulate(
+    graph: KernelGraph,
+    hw: str | Hardware = "h100_sxm",
+    *,
+    fidelity: str = "bulk",
+    clock_mhz: float | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    threads: int = 1,
+    policy: str = "gto",
+    progress: Callable[[float], None] | None = None,
+    timeline_sm: int = -1,
+) -> Result:
     """Predict how `graph` runs on `hw`.
 
     Args:
@@ -66,18 +75,41 @@ def simulate(graph: KernelGraph, hw: str | Hardware = "h100_sxm", *, fidelity: s
     except RuntimeError as exc:
         raise SimulationError(f"{graph.name}: {exc}") from None
     simulated = time.perf_counter()
-    return _result(graph, machine, raw, names, clock=clock, fidelity=fidelity, residency=residency,
-                   seconds={**graph.meta.get("seconds", {}), "compile": compiled - started, "simulation": simulated - compiled},
-                   parameters={"policy": policy, "overrides": dict(overrides or {}), "threads": threads})
+    return _result(
+        graph,
+        machine,
+        raw,
+        names,
+        clock=clock,
+        fidelity=fidelity,
+        residency=residency,
+        seconds={**graph.meta.get("seconds", {}), "compile": compiled - started, "simulation": simulated - compiled},
+        parameters={"policy": policy, "overrides": dict(overrides or {}), "threads": threads},
+    )
 
 
-def _result(graph: KernelGraph, hw: Hardware, raw: Mapping[str, Any], names: Any, *, clock: float, fidelity: str, residency: Any,
-            seconds: Mapping[str, float], parameters: Mapping[str, Any]) -> Result:
+def _result(
+    graph: KernelGraph,
+    hw: Hardware,
+    raw: Mapping[str, Any],
+    names: Any,
+    *,
+    clock: float,
+    fidelity: str,
+    residency: Any,
+    seconds: Mapping[str, float],
+    parameters: Mapping[str, Any],
+) -> Result:
     end = int(raw["ticks"])
     cycles = -(-end // TICKS_PER_CYCLE)
     seconds_run = cycles / (clock * 1e6)
-    counts = {"subpartition": hw.chip.sm_count * hw.sm.subpartitions, "sm": hw.chip.sm_count, "tpc": -(-hw.chip.sm_count // 2),
-              "gpc": -(-hw.chip.sm_count // 16), "chip": 1}
+    counts = {
+        "subpartition": hw.chip.sm_count * hw.sm.subpartitions,
+        "sm": hw.chip.sm_count,
+        "tpc": -(-hw.chip.sm_count // 2),
+        "gpc": -(-hw.chip.sm_count // 16),
+        "chip": 1,
+    }
     ctas = len(graph.instances)
     busy, queued = raw["busy"].tolist(), raw["queued"].tolist()
     utilization = {n: busy[i] / (counts[hw.resources[n].scope] * end) for i, n in enumerate(names)}
@@ -87,8 +119,9 @@ def _result(graph: KernelGraph, hw: Hardware, raw: Mapping[str, Any], names: Any
     by_template = np.bincount(graph.instances.template, weights=lifetimes, minlength=len(graph.templates))
     roles = role_times(graph, raw["nodes"], by_template)
     flops = int(graph.meta.get("flops", 0))
-    timeline = tuple({"instance": i, "node": n, "ready": r, "start": s, "released": e, "done": d}
-                     for i, n, r, s, e, d in raw["spans"].tolist())
+    timeline = tuple(
+        {"instance": i, "node": n, "ready": r, "start": s, "released": e, "done": d} for i, n, r, s, e, d in raw["spans"].tolist()
+    )
     from importlib.metadata import PackageNotFoundError, version
 
     try:
@@ -96,18 +129,47 @@ def _result(graph: KernelGraph, hw: Hardware, raw: Mapping[str, Any], names: Any
     except PackageNotFoundError:
         own = "unknown"
     return Result(
-        kernel=graph.name, hardware=hw.name, arch=graph.launch.arch or hw.chip.arch, clock_mhz=clock, fidelity=fidelity, cycles=cycles,
-        time_us=seconds_run * 1e6, flops=flops, tflops=flops / seconds_run / 1e12, ctas=ctas, ctas_per_sm=residency.ctas_per_sm,
-        occupancy_limiter=residency.limiter, warps_per_sm=residency.warps_per_sm, waves=residency.waves,
-        full_waves=residency.full_waves, cta_cycles=float(lifetimes.mean()) / TICKS_PER_CYCLE, utilization=utilization,
+        kernel=graph.name,
+        hardware=hw.name,
+        arch=graph.launch.arch or hw.chip.arch,
+        clock_mhz=clock,
+        fidelity=fidelity,
+        cycles=cycles,
+        time_us=seconds_run * 1e6,
+        flops=flops,
+        tflops=flops / seconds_run / 1e12,
+        ctas=ctas,
+        ctas_per_sm=residency.ctas_per_sm,
+        occupancy_limiter=residency.limiter,
+        warps_per_sm=residency.warps_per_sm,
+        waves=residency.waves,
+        full_waves=residency.full_waves,
+        cta_cycles=float(lifetimes.mean()) / TICKS_PER_CYCLE,
+        utilization=utilization,
         queued_cycles={n: queued[i] / ctas / TICKS_PER_CYCLE for i, n in enumerate(names)},
-        traffic=Traffic(l2_read, l2_written, dram_read, dram_written, hits / requests if requests else 0.0), roles=roles,
-        operations=operations(graph, raw["nodes"], TICKS_PER_CYCLE), bound_by=bound_by(utilization, roles),
-        graph={"templates": len(graph.templates), "nodes": sum(t.nodes for t in graph.templates),
-               "edges": sum(t.edges for t in graph.templates), "instances": ctas, "bytes": graph.nbytes,
-               "instance_bytes": graph.instances.nbytes, "executed_nodes": graph.total_nodes},
-        events=int(raw["events"]), seconds=dict(seconds),
-        versions={"gtsim": own, "graph_schema": str(SCHEMA_VERSION), "python": platform.python_version(),
-                  "tilelang": str(graph.meta.get("tilelang", ""))},
-        hashes={"graph": graph_hash(graph), "hardware": hw.hash}, warnings=graph.warnings, parameters=dict(parameters),
-        timeline=timeline)
+        traffic=Traffic(l2_read, l2_written, dram_read, dram_written, hits / requests if requests else 0.0),
+        roles=roles,
+        operations=operations(graph, raw["nodes"], TICKS_PER_CYCLE),
+        bound_by=bound_by(utilization, roles),
+        graph={
+            "templates": len(graph.templates),
+            "nodes": sum(t.nodes for t in graph.templates),
+            "edges": sum(t.edges for t in graph.templates),
+            "instances": ctas,
+            "bytes": graph.nbytes,
+            "instance_bytes": graph.instances.nbytes,
+            "executed_nodes": graph.total_nodes,
+        },
+        events=int(raw["events"]),
+        seconds=dict(seconds),
+        versions={
+            "gtsim": own,
+            "graph_schema": str(SCHEMA_VERSION),
+            "python": platform.python_version(),
+            "tilelang": str(graph.meta.get("tilelang", "")),
+        },
+        hashes={"graph": graph_hash(graph), "hardware": hw.hash},
+        warnings=graph.warnings,
+        parameters=dict(parameters),
+        timeline=timeline,
+    )

@@ -80,9 +80,21 @@ def operations(graph: KernelGraph, stats: Sequence[np.ndarray], ticks_per_cycle:
     out = []
     for (source, kind, role), (wait, queue, service, latency, count) in sums.items():
         n = max(int(count), 1)
-        out.append(Operation(source, kind, role or "all", int(count), wait / n / ticks_per_cycle, queue / n / ticks_per_cycle,
-                             service / n / ticks_per_cycle, latency / n / ticks_per_cycle))
-    return tuple(sorted(out, key=lambda o: -o.executions * (o.wait_cycles + o.queue_cycles + o.service_cycles + o.latency_cycles)))
+        out.append(
+            Operation(
+                source,
+                kind,
+                role or "all",
+                int(count),
+                wait / n / ticks_per_cycle,
+                queue / n / ticks_per_cycle,
+                service / n / ticks_per_cycle,
+                latency / n / ticks_per_cycle,
+            )
+        )
+    return tuple(
+        sorted(out, key=lambda o: -o.executions * (o.wait_cycles + o.queue_cycles + o.service_cycles + o.latency_cycles))
+    )
 
 
 def bound_by(utilization: Mapping[str, float], roles: Sequence[RoleTime]) -> str:

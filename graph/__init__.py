@@ -3,10 +3,11 @@
 Import arrows end here: this room imports no other room, and never tilelang, tvm or torch.
 """
 
-from .builder import BarrierHandle, BufferHandle, Column, TemplateBuilder, TileGraphBuilder, TileRef
+from .builder import TemplateBuilder, TileGraphBuilder
 from .check import Finding, Limits, check
 from .dtypes import canonical_dtype, dtype_bits
 from .errors import GraphError
+from .handles import BarrierHandle, BufferHandle, Column, TileRef
 from .io import SCHEMA_VERSION, graph_hash, load_graph, save_graph
 from .model import Buffer, EdgeKind, Instances, KernelGraph, Launch, Node, Reason, Template, Tile
 from .nx import from_networkx, to_networkx

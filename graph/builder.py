@@ -20,68 +20,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from .errors import GraphError
-from .model import SCOPES, TEMPLATE_ARRAYS, Buffer, EdgeKind, Instances, KernelGraph, Launch, Reason, Template
+from .freeze import freeze
+from .handles import BarrierHandle, BufferHandle, Column, TileRef
+from .model import SCOPES, Buffer, EdgeKind, Instances, KernelGraph, Launch, Reason, Template
 from .registry import NodeType, node_type
 from .replay import Access, Barrier, Draft, replay
 from .versions import assign_versions
 
-
-@dataclass(frozen=True)
-class Column:
-    """A column of the instance table, plus a constant: an origin that differs by instance."""
-
-    index: int
-    delta: int = 0
-
-    def __add__(self, delta: int) -> Column:
-        return Column(self.index, self.delta + delta)
-
-
-@dataclass(frozen=True)
-class TileRef:
-    """A box of a buffer as the builder takes it: origins are ints or :class:`Column`."""
-
-    buffer: int
-    origin: tuple[int | Column, ...]
-    extent: tuple[int, ...]
-
-
-class BufferHandle:
-    """A buffer of the graph under construction."""
-
-    def __init__(self, index: int, buffer: Buffer) -> None:
-        self.index, self.info = index, buffer
-
-    def tile(self, origin: Sequence[int | Column] | None = None, extent: Sequence[int] | None = None) -> TileRef:
-        """The box of `extent` elements at `origin`; the whole buffer by default.
-
-        Raises:
-            GraphError: the rank does not match the buffer's.
-        """
-        rank = len(self.info.shape)
-        origin = tuple(origin) if origin is not None else (0,) * rank
-        extent = tuple(int(e) for e in extent) if extent is not None else self.info.shape
-        if len(origin) != rank or len(extent) != rank:
-            raise GraphError(f"buffer {self.info.name!r} has {rank} dimensions, the tile has {len(origin)} and {len(extent)}")
-        return TileRef(self.index, origin, extent)
-
-
-class BarrierHandle:
-    """An array of mbarriers of the graph under construction; index it to name one slot."""
-
-    def __init__(self, barrier: Barrier) -> None:
-        self.barrier = barrier
-
-    def __getitem__(self, slot: int) -> tuple[Barrier, int]:
-        if not 0 <= slot < len(self.barrier.counts):
-            raise GraphError(f"barrier {self.barrier.name!r} has {len(self.barrier.counts)} slots, not slot {slot}")
-        return self.barrier, slot
+_ISSUE, _COMPLETE, _SYNC, _GROUP = map(
+    int, (EdgeKind.ISSUE, EdgeKind.COMPLETE, Reason.SYNC, Reason.GROUP)
+)  # looking an enum member up costs more than its use
 
 
 class _Warp:
@@ -109,10 +62,24 @@ class TemplateBuilder:
         """The column `name` of this template's instances, to be used in tile origins."""
         return Column(self.columns.setdefault(name, len(self.columns)))
 
-    def node(self, type: str, warps: Iterable[int], *, reads: Sequence[TileRef] = (), writes: Sequence[TileRef] = (),
-             attrs: Mapping[str, Any] | None = None, source: str = "", role: str = "", loop: str = "", cta: int = 0,
-             blocking: bool | None = None, group: str | None = None, wait: tuple[tuple[Barrier, int], int] | None = None,
-             arrive: Sequence[tuple[tuple[Barrier, int], int]] = (), tx: tuple[Barrier, int] | None = None) -> int:
+    def node(
+        self,
+        type: str,
+        warps: Iterable[int],
+        *,
+        reads: Sequence[TileRef] = (),
+        writes: Sequence[TileRef] = (),
+        attrs: Mapping[str, Any] | None = None,
+        source: str = "",
+        role: str = "",
+        loop: str = "",
+        cta: int = 0,
+        blocking: bool | None = None,
+        group: str | None = None,
+        wait: tuple[tuple[Barrier, int], int] | None = None,
+        arrive: Sequence[tuple[tuple[Barrier, int], int]] = (),
+        tx: tuple[Barrier, int] | None = None,
+    ) -> int:
         """Append one operation to the program of `warps` and return its number.
 
         Args:
@@ -139,11 +106,23 @@ class TemplateBuilder:
             raise GraphError("no warps execute it", where=f"{self.name} node {len(self.drafts)} ({type} {source})")
         index = len(self.drafts)
         private = ids[0] // 4
-        draft = Draft(owner.type_id(type), ids, cta, kind.blocking if blocking is None else blocking, attrs_id,
-                      owner.string(source), owner.string(role), owner.string(loop),
-                      tuple([owner.access(t, private) for t in reads]), tuple([owner.access(t, private) for t in writes]), {}, {},
-                      tuple((bar, slot, n) for (bar, slot), n in arrive), tx,
-                      None if wait is None else (wait[0][0], wait[0][1], wait[1]))
+        draft = Draft(
+            owner.type_id(type),
+            ids,
+            cta,
+            kind.blocking if blocking is None else blocking,
+            attrs_id,
+            owner.string(source),
+            owner.string(role),
+            owner.string(loop),
+            tuple([owner.access(t, private) for t in reads]),
+            tuple([owner.access(t, private) for t in writes]),
+            {},
+            {},
+            tuple((bar, slot, n) for (bar, slot), n in arrive),
+            tx,
+            None if wait is None else (wait[0][0], wait[0][1], wait[1]),
+        )
         self.drafts.append(draft)
         drains = kind.sync and type not in ("barrier_wait", "wait_group", "commit_group")
         for w in ids:
@@ -151,15 +130,15 @@ class TemplateBuilder:
             if state is None:
                 state = self._warps[cta, w] = _Warp()
             if state.last >= 0:
-                edge = EdgeKind.COMPLETE if self.drafts[state.last].blocking else EdgeKind.ISSUE
+                edge = _COMPLETE if self.drafts[state.last].blocking else _ISSUE
                 if state.last in draft.program or not draft.program:
                     draft.program[state.last] = edge
                 else:  # warps that join others here: the first one's program order, the others are waited for
-                    draft.depend(state.last, edge, Reason.SYNC)
+                    draft.depend(state.last, edge, _SYNC)
             state.last = index
             if drains and state.memory:
                 for m in state.memory:
-                    draft.depend(m, EdgeKind.COMPLETE, Reason.SYNC)
+                    draft.depend(m, _COMPLETE, _SYNC)
                 state.memory = []
             if group is not None:
                 state.open.setdefault(group, []).append(index)
@@ -167,8 +146,17 @@ class TemplateBuilder:
                 state.memory.append(index)
         return index
 
-    def commit(self, queue: str, warps: Iterable[int], *, node: bool = True, source: str = "", role: str = "", loop: str = "",
-               cta: int = 0) -> None:
+    def commit(
+        self,
+        queue: str,
+        warps: Iterable[int],
+        *,
+        node: bool = True,
+        source: str = "",
+        role: str = "",
+        loop: str = "",
+        cta: int = 0,
+    ) -> None:
         """Close the open group of `queue` for `warps` (an empty group counts). `node` adds the instruction itself."""
         ids = tuple(warps)
         if node:
@@ -177,18 +165,20 @@ class TemplateBuilder:
             state = self._warps.setdefault((cta, w), _Warp())
             state.closed.setdefault(queue, []).append(state.open.pop(queue, []))
 
-    def wait_group(self, queue: str, pending: int, warps: Iterable[int], *, source: str = "", role: str = "", loop: str = "",
-                   cta: int = 0) -> int:
+    def wait_group(
+        self, queue: str, pending: int, warps: Iterable[int], *, source: str = "", role: str = "", loop: str = "", cta: int = 0
+    ) -> int:
         """Let `warps` wait until at most `pending` closed groups of `queue` are outstanding."""
         ids = tuple(warps)
-        index = self.node("wait_group", ids, attrs={"queue": queue, "pending": pending}, source=source, role=role, loop=loop,
-                          cta=cta)
+        index = self.node(
+            "wait_group", ids, attrs={"queue": queue, "pending": pending}, source=source, role=role, loop=loop, cta=cta
+        )
         for w in ids:
             groups = self._warps[cta, w].closed.setdefault(queue, [])
             finished = len(groups) - pending
-            for members in groups[:max(finished, 0)]:
+            for members in groups[: max(finished, 0)]:
                 for m in members:
-                    self.drafts[index].depend(m, EdgeKind.COMPLETE, Reason.GROUP)
+                    self.drafts[index].depend(m, _COMPLETE, _GROUP)
             if finished > 0:
                 del groups[:finished]
         return index
@@ -203,51 +193,7 @@ class TemplateBuilder:
             raise GraphError("a template needs at least one node", where=self.name)
         order = replay(self.drafts, self.name)
         versions = assign_versions(self.drafts, order)
-        return _freeze(self.name, self.drafts, order, versions, self.owner.rank())
-
-
-def _freeze(name: str, drafts: list[Draft], order: list[int], versions: dict[int, tuple[list[int], list[int]]],
-            rank: int) -> Template:
-    position = {node: i for i, node in enumerate(order)}
-    node_rows: dict[str, list[Any]] = {k: [] for k, (_, shape) in TEMPLATE_ARRAYS.items() if shape == "nodes"}
-    tiles: list[tuple[int, int, int]] = []
-    offsets: list[tuple[int, ...]] = []
-    columns: list[tuple[int, ...]] = []
-    extents: list[tuple[int, ...]] = []
-    tile_ptr = [0]
-    edges: list[tuple[int, int, int, int, int]] = []
-    for at, i in enumerate(order):
-        d = drafts[i]
-        mask = 0
-        for w in d.warps:
-            mask |= 1 << w
-        for key, value in (("node_type", d.type_id), ("node_warps", mask), ("node_cta", d.cta), ("node_blocking", d.blocking),
-                           ("node_attrs", d.attrs_id), ("node_source", d.source_id), ("node_role", d.role_id),
-                           ("node_loop", d.loop_id)):
-            node_rows[key].append(value)
-        for mode, accesses, numbers in ((1, d.reads, versions[i][0]), (2, d.writes, versions[i][1])):
-            for access, number in zip(accesses, numbers, strict=True):
-                pad = (0,) * (rank - len(access.offset))
-                tiles.append((access.buffer, mode, number))
-                offsets.append(access.offset + pad)
-                extents.append(access.extent + tuple(1 for _ in pad))
-                columns.append(access.column + tuple(-1 for _ in pad))
-        tile_ptr.append(len(tiles))
-        for source, program_kind in d.program.items():
-            edges.append((position[source], at, program_kind, Reason.PROGRAM, -1))
-        for source, (kind, reason, label) in d.preds.items():
-            edges.append((position[source], at, kind, reason, label))
-    edges.sort()
-    edge = np.array(edges, dtype=np.int64).reshape(-1, 5)
-    tile = np.array(tiles, dtype=np.int64).reshape(-1, 3)
-    counts = np.bincount(edge[:, 0], minlength=len(order))
-    arrays = {**node_rows, "tile_ptr": tile_ptr, "tile_buffer": tile[:, 0], "tile_mode": tile[:, 1], "tile_version": tile[:, 2],
-              "tile_offset": np.array(offsets, dtype=np.int64).reshape(-1, rank),
-              "tile_column": np.array(columns, dtype=np.int64).reshape(-1, rank),
-              "tile_extent": np.array(extents, dtype=np.int64).reshape(-1, rank),
-              "edge_ptr": np.concatenate([[0], np.cumsum(counts)]), "edge_dst": edge[:, 1], "edge_kind": edge[:, 2],
-              "edge_reason": edge[:, 3], "edge_label": edge[:, 4]}
-    return Template(name, **{k: np.asarray(v).astype(TEMPLATE_ARRAYS[k][0]) for k, v in arrays.items()})
+        return freeze(self.name, self.drafts, order, versions, self.owner.rank())
 
 
 class TileGraphBuilder:
@@ -262,8 +208,17 @@ class TileGraphBuilder:
         arch: compilation target the graph is meant for.
     """
 
-    def __init__(self, name: str, *, grid: Sequence[int], threads: int, cluster: Sequence[int] = (1, 1, 1),
-                 smem_bytes: int | None = None, registers_per_thread: int = 32, arch: str = "") -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        grid: Sequence[int],
+        threads: int,
+        cluster: Sequence[int] = (1, 1, 1),
+        smem_bytes: int | None = None,
+        registers_per_thread: int = 32,
+        arch: str = "",
+    ) -> None:
         self.name, self.arch, self.threads = name, arch, threads
         self.grid, self.cluster = _triple(grid), _triple(cluster)
         self.smem_bytes, self.registers_per_thread = smem_bytes, registers_per_thread
@@ -275,6 +230,7 @@ class TileGraphBuilder:
         self._kinds: dict[str, NodeType] = {}
         self._attrs: dict[str, int] = {}
         self._attr_list: list[Mapping[str, Any]] = []
+        self._attrs_by_object: dict[int, tuple[Mapping[str, Any], NodeType, int]] = {}
         self._accesses: dict[tuple[TileRef, int], Access] = {}
         self._templates: list[TemplateBuilder] = []
         self._instances: list[tuple[int, np.ndarray, dict[str, np.ndarray], np.ndarray]] = []
@@ -309,8 +265,9 @@ class TileGraphBuilder:
         self._templates.append(template)
         return template
 
-    def add_instances(self, template: TemplateBuilder, blocks: Any, columns: Mapping[str, Any] | None = None,
-                      order: Any = None) -> None:
+    def add_instances(
+        self, template: TemplateBuilder, blocks: Any, columns: Mapping[str, Any] | None = None, order: Any = None
+    ) -> None:
         """Add CTAs (clusters) that execute `template`.
 
         Args:
@@ -363,10 +320,27 @@ class TileGraphBuilder:
         smem = self.smem_bytes
         if smem is None:
             smem = sum(b.nbytes for b in self._buffers if b.scope == "shared")
-        launch = Launch(self.grid, self.threads, self.cluster, smem, self.registers_per_thread,
-                        sum(len(b.counts) for b in self._barriers), 0, self.arch)
-        graph = KernelGraph(self.name, launch, tuple(self._buffers), tuple(self._types), tuple(self._strings),
-                            tuple(self._attr_list), templates, instances, dict(self.meta))
+        launch = Launch(
+            self.grid,
+            self.threads,
+            self.cluster,
+            smem,
+            self.registers_per_thread,
+            sum(len(b.counts) for b in self._barriers),
+            0,
+            self.arch,
+        )
+        graph = KernelGraph(
+            self.name,
+            launch,
+            tuple(self._buffers),
+            tuple(self._types),
+            tuple(self._strings),
+            tuple(self._attr_list),
+            templates,
+            instances,
+            dict(self.meta),
+        )
         if check:
             from .check import check as run_check
 
@@ -398,12 +372,16 @@ class TileGraphBuilder:
 
     def attrs_id(self, kind: NodeType, attrs: Mapping[str, Any], where: str) -> int:
         """Number of an attribute set in this graph."""
+        known = self._attrs_by_object.get(id(attrs))  # frontends pass the same object again and again
+        if known is not None and known[0] == attrs and known[1] is kind:
+            return known[2]
         key = json.dumps([kind.name, attrs], sort_keys=True)
         found = self._attrs.get(key)
         if found is None:
             kind.check_attrs(attrs, where)
             found = self._attrs[key] = len(self._attr_list)
             self._attr_list.append(dict(attrs))
+        self._attrs_by_object[id(attrs)] = (dict(attrs), kind, found)
         return found
 
     def access(self, tile: TileRef, private: int) -> Access:

@@ -291,7 +291,8 @@ class KernelGraph:
 
     def instance_counts(self) -> Sequence[int]:
         """How many instances use each template."""
-        return np.bincount(self.instances.template, minlength=len(self.templates)).tolist()
+        counts: list[int] = np.bincount(self.instances.template, minlength=len(self.templates)).tolist()
+        return counts
 
     @property
     def total_nodes(self) -> int:

@@ -41,7 +41,8 @@ class Draft:
             self.preds[source] = (kind, reason, label)
 
 
-_STRENGTH = {EdgeKind.ISSUE: 0, EdgeKind.COMPLETE: 1, EdgeKind.DATA: 2}
+_STRENGTH = {int(EdgeKind.ISSUE): 0, int(EdgeKind.COMPLETE): 1, int(EdgeKind.DATA): 2}
+_COMPLETE, _BARRIER = int(EdgeKind.COMPLETE), int(Reason.BARRIER)
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,7 @@ def replay(drafts: list[Draft], where: str) -> list[int]:
                 continue
             for phase in set(waited):
                 for source in slot.phases[phase]:
-                    draft.depend(source, EdgeKind.COMPLETE, Reason.BARRIER, barrier.labels[index])
+                    draft.depend(source, _COMPLETE, _BARRIER, barrier.labels[index])
             for w, n in zip(draft.warps, observed, strict=True):
                 if n % 2 == parity:
                     seen[w, barrier, index] = n + 1
@@ -132,9 +133,12 @@ def replay(drafts: list[Draft], where: str) -> list[int]:
                 slot.arrivals.append(i)
             slot.pending -= count
             if slot.pending < 0:
-                raise GraphError(f"barrier {barrier.name}[{index}] takes {slot.count} arrivals a phase but phase {slot.done} "
-                                 f"received {slot.count - slot.pending}", where=where,
-                                 fix="Make the arrival count of the barrier match the threads that arrive.")
+                raise GraphError(
+                    f"barrier {barrier.name}[{index}] takes {slot.count} arrivals a phase but phase {slot.done} "
+                    f"received {slot.count - slot.pending}",
+                    where=where,
+                    fix="Make the arrival count of the barrier match the threads that arrive.",
+                )
             if slot.pending == 0:
                 slot.phases.append(slot.arrivals)
                 slot.arrivals, slot.pending, slot.done = [], slot.count, slot.done + 1
@@ -145,7 +149,9 @@ def replay(drafts: list[Draft], where: str) -> list[int]:
             if missing[j] == 0:
                 ready.append(j)
     if len(order) < len(drafts):
-        raise GraphError(_deadlock(slots), where=where, fix="Some arrival is missing, comes too late, or the wait has the wrong parity.")
+        raise GraphError(
+            _deadlock(slots), where=where, fix="Some arrival is missing, comes too late, or the wait has the wrong parity."
+        )
     return order
 
 
@@ -154,6 +160,8 @@ def _deadlock(slots: dict[tuple[Barrier, int], _Slot]) -> str:
     for (barrier, index), slot in slots.items():
         if slot.parked:
             got = slot.count - slot.pending
-            parts.append(f"{barrier.name}[{index}] phase {slot.done} has {got} of {slot.count} arrivals, "
-                         f"{len(slot.parked)} operation(s) wait for it")
+            parts.append(
+                f"{barrier.name}[{index}] phase {slot.done} has {got} of {slot.count} arrivals, "
+                f"{len(slot.parked)} operation(s) wait for it"
+            )
     return "deadlock: " + "; ".join(parts) if parts else "deadlock: the order of the nodes is circular"

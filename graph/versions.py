@@ -5,6 +5,8 @@ from __future__ import annotations
 from .model import EdgeKind, Reason
 from .replay import Access, Draft
 
+_DATA, _READS = int(EdgeKind.DATA), int(Reason.DATA)
+
 
 def _overlap(a: Access, b: Access) -> bool:
     if a.column != b.column:
@@ -41,7 +43,7 @@ def assign_versions(drafts: list[Draft], order: list[int]) -> dict[int, tuple[li
                 for source, number in found:
                     version = max(version, number)
                     if source != i:
-                        draft.depend(source, EdgeKind.DATA, Reason.DATA)
+                        draft.depend(source, _DATA, _READS)
             read_versions.append(version)
         write_versions = []
         for access in draft.writes:

@@ -56,8 +56,10 @@ def main() -> None:
         print(f"{case.case:46} {case.cycles:9d} {result.cycles:9d} {ratio:6.3f}  {result.bound_by}")
     if not errors:
         raise SystemExit("error: no rows matched")
-    print(f"{len(errors)} rows: MAPE {100 * statistics.fmean(map(abs, errors)):.1f} %, worst {100 * max(map(abs, errors)):.1f} %, "
-          f"bias {100 * statistics.fmean(errors):+.1f} %")
+    print(
+        f"{len(errors)} rows: MAPE {100 * statistics.fmean(map(abs, errors)):.1f} %, worst {100 * max(map(abs, errors)):.1f} %, "
+        f"bias {100 * statistics.fmean(errors):+.1f} %"
+    )
 
 
 if __name__ == "__main__":

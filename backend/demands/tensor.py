@@ -31,8 +31,10 @@ def flop16(node: Node, hw: Hardware, flop: float) -> float:
     """
     rate = hw.tensor.rate_vs_16bit.get(rate_class(node.attrs["dtype"]))
     if not rate:
-        raise SimulationError(f"{hw.name} has no tensor-core rate for {node.attrs['dtype']} ({node.label()}). "
-                              f"It knows {', '.join(hw.tensor.rate_vs_16bit)}.")
+        raise SimulationError(
+            f"{hw.name} has no tensor-core rate for {node.attrs['dtype']} ({node.label()}). "
+            f"It knows {', '.join(hw.tensor.rate_vs_16bit)}."
+        )
     return flop / rate
 
 
@@ -40,8 +42,9 @@ def shape_of(node: Node) -> tuple[int, int, int]:
     """m, n, k of the node's instruction."""
     match = re.fullmatch(r"m(\d+)n(\d+)k(\d+)", str(node.attrs.get("instruction", "")))
     if not match:
-        raise SimulationError(f"{node.label()}: attribute 'instruction' must look like m64n128k16, "
-                              f"got {node.attrs.get('instruction')!r}")
+        raise SimulationError(
+            f"{node.label()}: attribute 'instruction' must look like m64n128k16, got {node.attrs.get('instruction')!r}"
+        )
     m, n, k = map(int, match.groups())
     return m, n, k
 
@@ -60,10 +63,12 @@ def wgmma(node: Node, hw: Hardware) -> Demand:
     issue = hw.wgmma.issue_rs_cycles if register_a else hw.wgmma.issue_cycles
     setup = hw.wgmma.setup_cycles if node.attrs.get("setup", True) else 0.0
     tail = hw.wgmma.tail_rs_cycles if register_a else hw.wgmma.tail_cycles
-    return Demand([
-        warp({"issue": len(node.warps) * (count + 4)}, hold_cycles=setup + issue),
-        unit({"tensor": flop16(node, hw, count * 2 * m * n * k), "smem": operands}, latency_cycles=tail, pieces=count),
-    ])
+    return Demand(
+        [
+            warp({"issue": len(node.warps) * (count + 4)}, hold_cycles=setup + issue),
+            unit({"tensor": flop16(node, hw, count * 2 * m * n * k), "smem": operands}, latency_cycles=tail, pieces=count),
+        ]
+    )
 
 
 @demand("mma")
@@ -71,11 +76,22 @@ def mma(node: Node, hw: Hardware) -> Demand:
     """mma.sync at its measured interval, with the ldmatrix traffic of its operands."""
     m, n, k = shape_of(node)
     warps = len(node.warps)
-    per_warp = int(node.attrs.get("instructions", max(1, node.attrs["m"] * node.attrs["n"] * node.attrs["k"] // (m * n * k * warps))))
+    per_warp = int(
+        node.attrs.get("instructions", max(1, node.attrs["m"] * node.attrs["n"] * node.attrs["k"] // (m * n * k * warps)))
+    )
     scale = flop16(node, hw, 2 * m * n * k) / MMA_REFERENCE_FLOP
     cycles = per_warp * scale * hw.mma.interval_m16n8k16_cycles
     smem = int(node.attrs.get("smem_bytes", 0))
     ldmatrix = smem / 512  # ldmatrix.x4 moves 512 bytes (PTX ISA)
-    return Demand([warp({
-        "issue": warps * per_warp + ldmatrix, "tensor": warps * cycles * hw.resources["tensor"].rate_per_cycle, "smem": smem},
-        latency_cycles=hw.mma.latency_cycles + (hw.mma.ldmatrix_latency_cycles if smem else 0))])
+    return Demand(
+        [
+            warp(
+                {
+                    "issue": warps * per_warp + ldmatrix,
+                    "tensor": warps * cycles * hw.resources["tensor"].rate_per_cycle,
+                    "smem": smem,
+                },
+                latency_cycles=hw.mma.latency_cycles + (hw.mma.ldmatrix_latency_cycles if smem else 0),
+            )
+        ]
+    )

@@ -2,19 +2,46 @@
 
 from ..registry import Attr, NodeType, register_node_type
 
-_BAR = {"barrier": Attr(str, "mbarrier and slot, e.g. full[0]"), "phase": Attr(int, "phase that is waited for or arrived at"),
-        "count": Attr(int, "arrivals")}
+_BAR = {
+    "barrier": Attr(str, "mbarrier and slot, e.g. full[0]"),
+    "phase": Attr(int, "phase that is waited for or arrived at"),
+    "count": Attr(int, "arrivals"),
+}
 
 register_node_type(NodeType("barrier_arrive", "mbarrier arrive", "sync", _BAR, sync=True))
-register_node_type(NodeType("barrier_wait", "mbarrier try_wait until the phase completes", "sync", _BAR, blocking=True, sync=True))
-register_node_type(NodeType("cta_sync", "__syncthreads or a named barrier over the executing warps", "sync", {
-    "id": Attr(int, "barrier resource"), "implicit": Attr(bool, "added by the compiler's thread-sync pass")},
-    blocking=True, sync=True))
+register_node_type(
+    NodeType("barrier_wait", "mbarrier try_wait until the phase completes", "sync", _BAR, blocking=True, sync=True)
+)
+register_node_type(
+    NodeType(
+        "cta_sync",
+        "__syncthreads or a named barrier over the executing warps",
+        "sync",
+        {"id": Attr(int, "barrier resource"), "implicit": Attr(bool, "added by the compiler's thread-sync pass")},
+        blocking=True,
+        sync=True,
+    )
+)
 register_node_type(NodeType("cluster_sync", "cluster-wide barrier", "sync", {}, blocking=True, sync=True))
-register_node_type(NodeType("commit_group", "close a group of asynchronous operations", "sync", {
-    "queue": Attr(str, "cp_async, wgmma or bulk", True)}, sync=True))
-register_node_type(NodeType("wait_group", "wait until at most `pending` groups are outstanding", "sync", {
-    "queue": Attr(str, "cp_async, wgmma or bulk", True), "pending": Attr(int, "groups that may be outstanding", True)},
-    blocking=True, sync=True))
-register_node_type(NodeType("fence", "proxy or memory fence", "sync", {"kind": Attr(str, "which fence", True)},
-                            blocking=True, sync=True))
+register_node_type(
+    NodeType(
+        "commit_group",
+        "close a group of asynchronous operations",
+        "sync",
+        {"queue": Attr(str, "cp_async, wgmma or bulk", True)},
+        sync=True,
+    )
+)
+register_node_type(
+    NodeType(
+        "wait_group",
+        "wait until at most `pending` groups are outstanding",
+        "sync",
+        {"queue": Attr(str, "cp_async, wgmma or bulk", True), "pending": Attr(int, "groups that may be outstanding", True)},
+        blocking=True,
+        sync=True,
+    )
+)
+register_node_type(
+    NodeType("fence", "proxy or memory fence", "sync", {"kind": Attr(str, "which fence", True)}, blocking=True, sync=True)
+)

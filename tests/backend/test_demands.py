@@ -16,10 +16,27 @@ HW = load_hardware("h100_sxm")
 def wgmma(n: int, *, register_a: bool = False, dtype: str = "float16", k: int = 16, count: int = 64) -> int:
     """Cycles of `count` back-to-back instructions m64nNk16, without set-up and tail."""
     kernel = Kernel()
-    kernel.t.node("wgmma", range(4), attrs={"m": 64, "n": n, "k": k * count, "dtype": dtype, "instruction": f"m64n{n}k{k}",
-                                            "instructions": count, "a_register": register_a, "setup": False})
-    none = {"wgmma.issue_cycles": 0, "wgmma.issue_rs_cycles": 0, "wgmma.tail_cycles": 0, "wgmma.tail_rs_cycles": 0,
-            "resources.issue.rate_per_cycle": 1000000}
+    kernel.t.node(
+        "wgmma",
+        range(4),
+        attrs={
+            "m": 64,
+            "n": n,
+            "k": k * count,
+            "dtype": dtype,
+            "instruction": f"m64n{n}k{k}",
+            "instructions": count,
+            "a_register": register_a,
+            "setup": False,
+        },
+    )
+    none = {
+        "wgmma.issue_cycles": 0,
+        "wgmma.issue_rs_cycles": 0,
+        "wgmma.tail_cycles": 0,
+        "wgmma.tail_rs_cycles": 0,
+        "resources.issue.rate_per_cycle": 1000000,
+    }
     return kernel.run(overrides=none).cycles
 
 
@@ -40,8 +57,12 @@ def test_fp8_takes_twice_the_depth_in_the_same_time() -> None:
 
 def test_mma_sync_runs_at_its_measured_interval() -> None:
     kernel = Kernel()
-    kernel.t.node("mma", range(4), attrs={"m": 64, "n": 128, "k": 256, "dtype": "float16", "instruction": "m16n8k16", "instructions": 256})
-    assert kernel.run(overrides={"mma.latency_cycles": 0}).cycles == pytest.approx(256 * HW.mma.interval_m16n8k16_cycles, rel=0.01)
+    kernel.t.node(
+        "mma", range(4), attrs={"m": 64, "n": 128, "k": 256, "dtype": "float16", "instruction": "m16n8k16", "instructions": 256}
+    )
+    assert kernel.run(overrides={"mma.latency_cycles": 0}).cycles == pytest.approx(
+        256 * HW.mma.interval_m16n8k16_cycles, rel=0.01
+    )
 
 
 def test_elementwise_work_is_bound_by_its_slowest_pipe() -> None:
@@ -59,8 +80,29 @@ def test_elementwise_work_is_bound_by_its_slowest_pipe() -> None:
 def test_every_node_type_has_a_demand_or_a_clear_error() -> None:
     for name in node_types():
         if name.startswith("test_") or name not in PLAIN:
-            node = Node(0, name, (0,), 0, False, {"elements": 1, "queue": "wgmma", "pending": 0, "kind": "x", "registers": 24,
-                                                  "m": 64, "n": 64, "k": 16, "dtype": "float16", "instruction": "m64n64k16"}, "", "", "", ())
+            node = Node(
+                0,
+                name,
+                (0,),
+                0,
+                False,
+                {
+                    "elements": 1,
+                    "queue": "wgmma",
+                    "pending": 0,
+                    "kind": "x",
+                    "registers": 24,
+                    "m": 64,
+                    "n": 64,
+                    "k": 16,
+                    "dtype": "float16",
+                    "instruction": "m64n64k16",
+                },
+                "",
+                "",
+                "",
+                (),
+            )
             try:
                 demand_of(node, HW)
             except SimulationError as exc:
@@ -86,24 +128,30 @@ def test_an_unknown_resource_is_named_with_the_nearest() -> None:
     assert "has no resource 'tensr'. Did you mean 'tensor'?" in refused(kernel.graph(), "h100_sxm")
 
 
-@pytest.mark.parametrize(("launch", "message"), [
-    ({"smem_bytes": 240000}, "needs 240000 bytes of shared memory, h100_sxm allows 232448 (7552 too many)"),
-    ({"threads": 2048}, "needs 2048 threads, h100_sxm allows 1024"),
-    ({"threads": 1024, "registers_per_thread": 128}, "needs 131072 registers, h100_sxm allows 65536"),
-    ({"registers_per_thread": 300}, "needs 300 registers a thread, h100_sxm allows 255"),
-])
+@pytest.mark.parametrize(
+    ("launch", "message"),
+    [
+        ({"smem_bytes": 240000}, "needs 240000 bytes of shared memory, h100_sxm allows 232448 (7552 too many)"),
+        ({"threads": 2048}, "needs 2048 threads, h100_sxm allows 1024"),
+        ({"threads": 1024, "registers_per_thread": 128}, "needs 131072 registers, h100_sxm allows 65536"),
+        ({"registers_per_thread": 300}, "needs 300 registers a thread, h100_sxm allows 255"),
+    ],
+)
 def test_a_cta_that_does_not_fit_is_refused_with_the_numbers(launch: dict[str, int], message: str) -> None:
     kernel = Kernel(**launch)  # type: ignore[arg-type]
     kernel.work(1)
     assert message in refused(kernel.graph(), "h100_sxm")
 
 
-@pytest.mark.parametrize(("launch", "ctas", "limiter"), [
-    ({"threads": 128, "registers_per_thread": 32}, 16, "threads"),
-    ({"threads": 128, "registers_per_thread": 255}, 2, "registers"),
-    ({"threads": 32, "registers_per_thread": 32}, 32, "CTA slots"),
-    ({"threads": 128, "smem_bytes": 75000}, 3, "shared memory"),
-])
+@pytest.mark.parametrize(
+    ("launch", "ctas", "limiter"),
+    [
+        ({"threads": 128, "registers_per_thread": 32}, 16, "threads"),
+        ({"threads": 128, "registers_per_thread": 255}, 2, "registers"),
+        ({"threads": 32, "registers_per_thread": 32}, 32, "CTA slots"),
+        ({"threads": 128, "smem_bytes": 75000}, 3, "shared memory"),
+    ],
+)
 def test_residency_follows_the_allocation_rules(launch: dict[str, int], ctas: int, limiter: str) -> None:
     kernel = Kernel(ctas=10000, **launch)  # type: ignore[arg-type]
     kernel.work(1)
@@ -111,9 +159,14 @@ def test_residency_follows_the_allocation_rules(launch: dict[str, int], ctas: in
     assert (found.ctas_per_sm, found.limiter) == (ctas, limiter)
 
 
-@pytest.mark.parametrize(("options", "message"), [
-    ({"fidelity": "fine"}, "unknown fidelity 'fine'"), ({"policy": "fifo"}, "unknown policy 'fifo'"),
-    ({"clock_mhz": 5}, "clock_mhz=5 is not between"), ({"threads": 2}, "threads=2"),
-])
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"fidelity": "fine"}, "unknown fidelity 'fine'"),
+        ({"policy": "fifo"}, "unknown policy 'fifo'"),
+        ({"clock_mhz": 5}, "clock_mhz=5 is not between"),
+        ({"threads": 2}, "threads=2"),
+    ],
+)
 def test_bad_options_are_named(options: dict[str, object], message: str) -> None:
     assert message in refused(gemm(128, 128, 64), "h100_sxm", **options)

@@ -93,11 +93,22 @@ def test_a_ring_of_s_slots_repeats_every_max_of_service_and_round_trip_over_s(sl
     trips = 60
     kernel = Kernel(threads=64)
     full, empty = kernel.b.barrier("full", [1] * slots), kernel.b.barrier("empty", [1] * slots)
-    none = {"mbarrier.wait_cycles": 0, "mbarrier.arrive_cycles": 0, "mbarrier.arrive_visible_cycles": 0, "resources.issue.rate_per_cycle": 1000000}
+    none = {
+        "mbarrier.wait_cycles": 0,
+        "mbarrier.arrive_cycles": 0,
+        "mbarrier.arrive_visible_cycles": 0,
+        "resources.issue.rate_per_cycle": 1000000,
+    }
     for k in range(trips):
         slot, lap = k % slots, k // slots
         kernel.t.node("barrier_wait", [0], wait=(empty[slot], lap % 2 ^ 1))
-        kernel.t.node("test_unit", [0], attrs={"cycles": 0.0, "latency": float(latency), "resource": "lane"}, tx=full[slot], arrive=[(full[slot], 1)])
+        kernel.t.node(
+            "test_unit",
+            [0],
+            attrs={"cycles": 0.0, "latency": float(latency), "resource": "lane"},
+            tx=full[slot],
+            arrive=[(full[slot], 1)],
+        )
     for k in range(trips):
         slot, lap = k % slots, k // slots
         kernel.t.node("barrier_wait", [1], wait=(full[slot], lap % 2))

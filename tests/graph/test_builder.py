@@ -21,14 +21,27 @@ def ring(trips: int, stages: int, *, arrive: bool = True, count: int = 128, wait
         tile = s.tile((slot, 0, 0), (1, 64, 64))
         if wait_empty:
             t.node("barrier_wait", [0], attrs={"barrier": "empty"}, wait=(empty[slot], lap % 2 ^ 1), loop=f"k={k}")
-        t.node("tma_load", [0], reads=[x.tile((m0, 64 * k), (64, 64))], writes=[tile], tx=full[slot], arrive=[(full[slot], 1)],
-               loop=f"k={k}")
+        t.node(
+            "tma_load",
+            [0],
+            reads=[x.tile((m0, 64 * k), (64, 64))],
+            writes=[tile],
+            tx=full[slot],
+            arrive=[(full[slot], 1)],
+            loop=f"k={k}",
+        )
     for k in range(trips):
         slot, lap = k % stages, k // stages
         t.node("barrier_wait", range(4, 8), attrs={"barrier": "full"}, wait=(full[slot], lap % 2), loop=f"k={k}")
         t.node("shared_load", range(4, 8), reads=[s.tile((slot, 0, 0), (1, 64, 64))], writes=[f.tile()], loop=f"k={k}")
         if arrive:
-            t.node("barrier_arrive", range(4, 8), attrs={"barrier": "empty", "count": 128}, arrive=[(empty[slot], 128)], loop=f"k={k}")
+            t.node(
+                "barrier_arrive",
+                range(4, 8),
+                attrs={"barrier": "empty", "count": 128},
+                arrive=[(empty[slot], 128)],
+                loop=f"k={k}",
+            )
     b.add_instances(t, [(i, 0, 0) for i in range(4)], {"m0": [64 * i for i in range(4)]})
     return b.build()
 
@@ -37,8 +50,10 @@ def edges(graph: KernelGraph) -> set[tuple[str, str, str, str]]:
     """(source type[loop], destination type[loop], kind, reason) of the first template."""
     t = graph.templates[0]
     names = [f"{n.type}[{n.loop}]" for n in graph.nodes_of(t)]
-    return {(names[a], names[b], EdgeKind(k).name, Reason(r).name)
-            for a, b, k, r in zip(t.edge_src(), t.edge_dst, t.edge_kind, t.edge_reason, strict=True)}
+    return {
+        (names[a], names[b], EdgeKind(k).name, Reason(r).name)
+        for a, b, k, r in zip(t.edge_src(), t.edge_dst, t.edge_kind, t.edge_reason, strict=True)
+    }
 
 
 @pytest.mark.parametrize(("trips", "stages"), [(1, 3), (2, 3), (3, 3), (7, 3), (8, 2), (5, 1)])
@@ -80,8 +95,14 @@ def test_wait_group_orders_behind_all_but_the_pending_groups() -> None:
     x, s = b.tensor("x", (64, 256), "float16"), b.buffer("s", (4, 64, 64), "float16", scope="shared")
     t = b.template()
     for k in range(3):
-        t.node("cp_async", range(4), reads=[x.tile((0, 64 * k), (64, 64))], writes=[s.tile((k, 0, 0), (1, 64, 64))],
-               group="cp_async", loop=f"k={k}")
+        t.node(
+            "cp_async",
+            range(4),
+            reads=[x.tile((0, 64 * k), (64, 64))],
+            writes=[s.tile((k, 0, 0), (1, 64, 64))],
+            group="cp_async",
+            loop=f"k={k}",
+        )
         t.commit("cp_async", range(4), loop=f"k={k}")
     t.wait_group("cp_async", 1, range(4), loop="w")
     b.add_instances(t, [(0, 0, 0)])
@@ -110,7 +131,9 @@ def test_register_tiles_of_two_warpgroups_are_separate() -> None:
     t = b.template()
     for g in range(2):
         t.node("fill", range(4 * g, 4 * g + 4), writes=[f.tile()], attrs={"elements": 4096}, loop=f"g={g}")
-        t.node("elementwise", range(4 * g, 4 * g + 4), reads=[f.tile()], writes=[f.tile()], attrs={"elements": 4096}, loop=f"g={g}")
+        t.node(
+            "elementwise", range(4 * g, 4 * g + 4), reads=[f.tile()], writes=[f.tile()], attrs={"elements": 4096}, loop=f"g={g}"
+        )
     b.add_instances(t, [(0, 0, 0)])
     data = {e[:2] for e in edges(b.build()) if e[2] == "DATA"}
     assert data == {(f"fill[g={g}]", f"elementwise[g={g}]") for g in range(2)}
@@ -138,19 +161,22 @@ def test_instances_stand_in_launch_order() -> None:
     assert b.build().instances.block.tolist() == [[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0]]
 
 
-@pytest.mark.parametrize(("use", "message"), [
-    (lambda b, t: t.node("tma_lod", [0]), "unknown node type 'tma_lod'. Did you mean tma_load"),
-    (lambda b, t: t.node("fill", [0], attrs={"elements": 1.5}), "attribute 'elements' of 'fill' must be int"),
-    (lambda b, t: t.node("fill", [0], attrs={}), "attribute 'elements' of 'fill' is missing"),
-    (lambda b, t: t.node("fill", [0], attrs={"elements": 1, "elems": 2}), "node type 'fill' has no attribute 'elems'"),
-    (lambda b, t: t.node("cta_sync", []), "no warps execute it"),
-    (lambda b, t: b.tensor("x", (4, 4), "float16").tile((0,), (4,)), "buffer 'x' has 2 dimensions"),
-    (lambda b, t: b.tensor("x", (4, 4), "floaty"), "unknown element type 'floaty'"),
-    (lambda b, t: b.buffer("x", (4, 4), "float16", scope="smem"), "unknown scope 'smem'"),
-    (lambda b, t: b.barrier("full", [0]), "arrival count below 1"),
-    (lambda b, t: b.barrier("full", [1])[1], "barrier 'full' has 1 slots, not slot 1"),
-    (lambda b, t: (t.column("m0"), b.add_instances(t, [(0, 0, 0)])), "column 'm0' needs one origin"),
-])
+@pytest.mark.parametrize(
+    ("use", "message"),
+    [
+        (lambda b, t: t.node("tma_lod", [0]), "unknown node type 'tma_lod'. Did you mean tma_load"),
+        (lambda b, t: t.node("fill", [0], attrs={"elements": 1.5}), "attribute 'elements' of 'fill' must be int"),
+        (lambda b, t: t.node("fill", [0], attrs={}), "attribute 'elements' of 'fill' is missing"),
+        (lambda b, t: t.node("fill", [0], attrs={"elements": 1, "elems": 2}), "node type 'fill' has no attribute 'elems'"),
+        (lambda b, t: t.node("cta_sync", []), "no warps execute it"),
+        (lambda b, t: b.tensor("x", (4, 4), "float16").tile((0,), (4,)), "buffer 'x' has 2 dimensions"),
+        (lambda b, t: b.tensor("x", (4, 4), "floaty"), "unknown element type 'floaty'"),
+        (lambda b, t: b.buffer("x", (4, 4), "float16", scope="smem"), "unknown scope 'smem'"),
+        (lambda b, t: b.barrier("full", [0]), "arrival count below 1"),
+        (lambda b, t: b.barrier("full", [1])[1], "barrier 'full' has 1 slots, not slot 1"),
+        (lambda b, t: (t.column("m0"), b.add_instances(t, [(0, 0, 0)])), "column 'm0' needs one origin"),
+    ],
+)
 def test_misuse_is_named(use: object, message: str) -> None:
     b = TileGraphBuilder("misuse", grid=(1, 1, 1), threads=32)
     with pytest.raises(GraphError, match=message.replace("(", r"\(").replace("'", "'")):

@@ -33,14 +33,16 @@ def test_a_truncated_file_is_refused(tmp_path: Path, length: int) -> None:
     path = tmp_path / "g.npz"
     save_graph(ring(2, 2), path)
     data = path.read_bytes()
-    path.write_bytes(data[:length] if length >= 0 else data[:len(data) + length])
+    path.write_bytes(data[:length] if length >= 0 else data[: len(data) + length])
     with pytest.raises(GraphError, match="g.npz"):
         load_graph(path)
 
 
 @settings(max_examples=60, deadline=None)
 @given(position=st.integers(0, 10**6), value=st.integers(0, 255))
-def test_a_flipped_byte_gives_an_error_or_a_valid_graph(tmp_path_factory: pytest.TempPathFactory, position: int, value: int) -> None:
+def test_a_flipped_byte_gives_an_error_or_a_valid_graph(
+    tmp_path_factory: pytest.TempPathFactory, position: int, value: int
+) -> None:
     path = tmp_path_factory.mktemp("flip") / "g.npz"
     save_graph(ring(2, 2), path)
     data = bytearray(path.read_bytes())
@@ -68,16 +70,19 @@ def rewrite(path: Path, **changes: object) -> None:
     np.savez(path, **arrays)
 
 
-@pytest.mark.parametrize(("changes", "message"), [
-    ({"header": {"schema": 99}}, "graph schema 99, this gtsim reads 1"),
-    ({"header": {"format": "x"}}, "not a gtsim graph file"),
-    ({"t0__edge_dst": None}, "array t0.edge_dst is missing"),
-    ({"t0__edge_dst": np.zeros(3, dtype=np.int32)}, "t0.edge_"),
-    ({"t0__node_type": np.full(10, 77, dtype=np.int16)}, "t0.node_type"),
-    ({"t0__edge_ptr": np.zeros(9, dtype=np.int64)}, "t0.edge_ptr is missing or not int32"),
-    ({"instances__template": np.full(4, 3, dtype=np.int32)}, "instances.template holds values outside"),
-    ({"header": {"buffers": [{"name": "x"}]}}, "inconsistent graph file"),
-])
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"header": {"schema": 99}}, "graph schema 99, this gtsim reads 1"),
+        ({"header": {"format": "x"}}, "not a gtsim graph file"),
+        ({"t0__edge_dst": None}, "array t0.edge_dst is missing"),
+        ({"t0__edge_dst": np.zeros(3, dtype=np.int32)}, "t0.edge_"),
+        ({"t0__node_type": np.full(10, 77, dtype=np.int16)}, "t0.node_type"),
+        ({"t0__edge_ptr": np.zeros(9, dtype=np.int64)}, "t0.edge_ptr is missing or not int32"),
+        ({"instances__template": np.full(4, 3, dtype=np.int32)}, "instances.template holds values outside"),
+        ({"header": {"buffers": [{"name": "x"}]}}, "inconsistent graph file"),
+    ],
+)
 def test_inconsistent_contents_are_named(tmp_path: Path, changes: dict[str, object], message: str) -> None:
     path = tmp_path / "g.npz"
     save_graph(ring(2, 2), path)

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import gtsim.hwconfigs
+import pytest
 from gtsim.hwconfigs import HardwareError, load_hardware, load_override_file, parse_override
 
 FOLDER = Path(gtsim.hwconfigs.__file__).resolve().parent

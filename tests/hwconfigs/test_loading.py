@@ -4,9 +4,8 @@ import pickle
 import shutil
 from pathlib import Path
 
-import pytest
-
 import gtsim.hwconfigs
+import pytest
 from gtsim.hwconfigs import Resource, diff_hardware, load_hardware, load_override_file, parse_override
 
 FOLDER = Path(gtsim.hwconfigs.__file__).resolve().parent

@@ -4,9 +4,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 import gtsim.hwconfigs
+import pytest
 from gtsim.hwconfigs import list_hardware, load_hardware
 
 FOLDER = Path(gtsim.hwconfigs.__file__).resolve().parent
