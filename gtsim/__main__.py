@@ -1,0 +1,5 @@
+"""`python -m gtsim` is the command `gtsim`."""
+
+from .cli import main
+
+main()
