@@ -11,7 +11,10 @@ Engine::Engine(const Program& program, std::int32_t observed_sm, std::function<v
       servers_(program.machine), memory_(program.machine, servers_, outcome_.traffic),
       sms_(static_cast<std::size_t>(program.machine.sms)) {
   for (Sm& sm : sms_) sm.slots.resize(static_cast<std::size_t>(machine_.ctas_per_sm));
-  for (const Template& t : program.templates) outcome_.nodes.emplace_back(static_cast<std::size_t>(t.nodes));
+  for (const Template& t : program.templates) {
+    outcome_.nodes.emplace_back(static_cast<std::size_t>(t.nodes));
+    piece_cache_.emplace_back(t.tile_buffer.size());
+  }
   outcome_.instance_start.assign(program.instance_template.size(), 0);
   outcome_.instance_end.assign(program.instance_template.size(), 0);
 }

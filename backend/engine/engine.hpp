@@ -125,6 +125,7 @@ class Engine {
   std::vector<std::int32_t> free_transfers_, free_pieces_;
   std::vector<Ready> ready_;
   std::vector<Piece> scratch_;
+  std::vector<std::vector<PieceCache>> piece_cache_;  // [templates][tiles]
   std::int32_t next_instance_ = 0, finished_ = 0;
   Tick now_ = 0;
   std::uint64_t next_age_ = 0;

@@ -90,13 +90,15 @@ void add_lines(const Rows& r, std::int64_t line, std::int64_t sector, std::int64
 }  // namespace
 
 void expand(const Program& program, const Template& t, std::int32_t tile_index, const std::int64_t* columns,
-            const MemoryAccess& access, std::vector<Piece>& out) {
+            const MemoryAccess& access, std::vector<Piece>& out, PieceCache& cache) {
   const auto tile = static_cast<std::size_t>(tile_index);
   const auto buffer = static_cast<std::size_t>(t.tile_buffer[tile]);
   const Tensor& tensor = program.tensors[buffer];
   const std::int64_t line = program.machine.line_bytes, sector = program.machine.sector_bytes;
   Index low{}, high{}, block{}, first{};
-  std::int64_t blocks = 1;
+  std::int64_t blocks = 1, start = tensor.base;
+  std::uint64_t first_key = 0;
+  bool clipped = false;
   for (int d = 0; d < tensor.rank; ++d) {
     const auto i = tile * static_cast<std::size_t>(t.rank) + static_cast<std::size_t>(d);
     const std::int64_t origin = t.tile_offset[i] + (t.tile_column[i] >= 0 ? columns[t.tile_column[i]] : 0);
@@ -104,9 +106,20 @@ void expand(const Program& program, const Template& t, std::int32_t tile_index, 
     low[d] = std::clamp<std::int64_t>(origin, 0, tensor.shape[ds]);
     high[d] = std::clamp<std::int64_t>(origin + t.tile_extent[i], low[d], tensor.shape[ds]);
     if (high[d] == low[d]) return;
+    clipped = clipped || high[d] - low[d] != t.tile_extent[i];
+    start += low[d] * tensor.stride_bytes[ds];
     first[d] = low[d] / tensor.block[ds];
     block[d] = (high[d] - 1) / tensor.block[ds] - first[d] + 1;
     blocks *= block[d];
+    first_key = first_key * static_cast<std::uint64_t>((tensor.shape[ds] + tensor.block[ds] - 1) / tensor.block[ds]) +
+                static_cast<std::uint64_t>(first[d]);
+  }
+  const std::uint64_t owner = static_cast<std::uint64_t>(buffer) << 48;
+  const bool whole = blocks == 1 && !clipped && !program.machine.by_line;
+  if (whole && cache.phase == start % line) {
+    out.push_back(cache.piece);
+    out.back().key = first_key | owner;
+    return;
   }
   if (program.machine.by_line) {
     add_lines(rows_of(tensor, low, high, access.merge_rows, line), line, sector, access.request_bytes, out);
@@ -125,7 +138,7 @@ void expand(const Program& program, const Template& t, std::int32_t tile_index, 
       elements *= std::min(tensor.shape[ds], (index + 1) * tensor.block[ds]) - index * tensor.block[ds];
       key = key * static_cast<std::uint64_t>((tensor.shape[ds] + tensor.block[ds] - 1) / tensor.block[ds]) + static_cast<std::uint64_t>(index);
     }
-    Piece p{key | (static_cast<std::uint64_t>(buffer) << 48), 0, 0, 0, 0, 0, kWholeBlock};
+    Piece p{key | owner, 0, 0, 0, 0, 0, kWholeBlock};
     const Rows r = rows_of(tensor, lo, hi, access.merge_rows, line);
     if (r.aligned) {
       count_row(r.start, r.row_bytes, line, sector, access.request_bytes, p, r.rows);
@@ -134,6 +147,7 @@ void expand(const Program& program, const Template& t, std::int32_t tile_index, 
     }
     p.footprint = static_cast<std::int32_t>(ceil_div(elements * tensor.element_bits, 8));
     out.push_back(p);
+    if (whole && r.aligned) cache = {start % line, p};
     for (int d = tensor.rank - 1; d >= 0; --d) {
       if (++at[d] < block[d]) break;
       at[d] = 0;

@@ -16,8 +16,15 @@ struct Piece {
 
 inline constexpr std::uint32_t kWholeBlock = 1;  // mask of a piece that is a whole block
 
-// Pieces of tile `tile_index` of `node`, clipped to the tensor, appended to `out`. `columns` is the instance's row.
+// The piece of a tile that is one whole block, remembered from an instance to the next: only its key changes.
+struct PieceCache {
+  std::int64_t phase = -1;  // where in a line it starts; -1: nothing remembered
+  Piece piece{};
+};
+
+// Pieces of tile `tile_index` of `node`, clipped to the tensor, appended to `out`. `columns` is the instance's row, `cache`
+// belongs to the tile and the access.
 void expand(const Program& program, const Template& t, std::int32_t tile_index, const std::int64_t* columns,
-            const MemoryAccess& access, std::vector<Piece>& out);
+            const MemoryAccess& access, std::vector<Piece>& out, PieceCache& cache);
 
 }  // namespace gtsim

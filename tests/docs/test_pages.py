@@ -65,7 +65,8 @@ def test_only_listed_constants_are_calibrated(name: str) -> None:
 
 def test_keys_listed_as_not_read_are_exactly_those() -> None:
     listed = re.findall(r"`([\w.]+)`", page("assumptions.md").split("## Keys that no model reads yet")[1])
-    code = "\n".join(f.read_text(encoding="utf-8") for room in ("backend", "frontend", "gtsim") for f in (ROOT / room).rglob("*.py"))
+    files = [f for room in ("backend", "frontend", "gtsim") for f in (ROOT / room).rglob("*.py")]
+    code = "\n".join(f.read_text(encoding="utf-8") for f in files)
     tables = {key for key in load_hardware("h200_sxm").flat() if not key.startswith("resources.")}
     keys = {key for key in tables if key.count(".") == 1 and not key.endswith(".supported")}
     unread = {key for key in keys if not re.search(rf"\b{re.escape(key)}\b", code)
@@ -119,3 +120,13 @@ def _ring_load(node, hw) -> Demand:
 @demand("ring_use", replace=True)
 def _ring_use(node, hw) -> Demand:
     return Demand([warp({}, hold_cycles=node.attrs["cycles"])])
+
+
+def test_sizes_that_the_model_page_states_are_the_programs() -> None:
+    from gtsim.backend import compile as lowering
+    from gtsim.backend.summary import BOUND_SHARE
+
+    text = " ".join(page("model.md").split())
+    assert f"up to {lowering.STREAM_BLOCK_LINES} lines ({lowering.REGISTER_BLOCK_LINES} where warps load into registers)" in text
+    assert f"about {lowering.QUANTUM_CYCLES['warp']} cycles ({lowering.QUANTUM_CYCLES['unit']} in units)" in text
+    assert f"at least {BOUND_SHARE:.0%} of the run".replace("%", " %") in text
