@@ -33,9 +33,8 @@ def peak_mb() -> float:
 
 def warm(size: int) -> None:
     """A square GEMM several times in this process."""
-    from gtsim.kernel_file import load_kernel
-
     import gtsim
+    from gtsim.kernel_file import load_kernel
 
     _, gemm = load_kernel(str(GEMM))
     matmul = gtsim.predict(hw="h100_sxm")(gemm)

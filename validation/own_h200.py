@@ -12,9 +12,8 @@ import csv
 import statistics
 from pathlib import Path
 
-from gtsim.kernel_file import load_kernel
-
 import gtsim
+from gtsim.kernel_file import load_kernel
 
 HERE = Path(__file__).resolve().parent
 

@@ -14,6 +14,8 @@ Engine::Engine(const Program& program, std::int32_t observed_sm, std::function<v
   for (const Template& t : program.templates) {
     outcome_.nodes.emplace_back(static_cast<std::size_t>(t.nodes));
     piece_cache_.emplace_back(t.tile_buffer.size());
+    auto& nodes = fresh_.emplace_back();
+    for (const NodeInfo& info : t.info) nodes.push_back({0, 0, kNever, 0, info.in_degree, 0, 0, 0});
   }
   outcome_.instance_start.assign(program.instance_template.size(), 0);
   outcome_.instance_end.assign(program.instance_template.size(), 0);
@@ -71,8 +73,10 @@ void Engine::start_instance(std::int32_t sm, std::int32_t slot_index, std::int32
   slot.shape = &t;
   slot.remaining = t.nodes;
   slot.end = now;
-  slot.nodes.resize(static_cast<std::size_t>(t.nodes));
-  for (std::size_t n = 0; n < slot.nodes.size(); ++n) slot.nodes[n] = {now, now, kNever, now, t.info[n].in_degree, 0, 0, 0};
+  slot.start = now;
+  const auto index = static_cast<std::size_t>(&t - program_.templates.data());
+  slot.stats = outcome_.nodes[index].data();
+  slot.nodes = fresh_[index];
   outcome_.instance_start[static_cast<std::size_t>(instance)] = now;
   for (std::int32_t node = 0; node < t.nodes; ++node)
     if (slot.nodes[static_cast<std::size_t>(node)].missing == 0) ready_.push_back({sm, slot_index, node});
@@ -93,10 +97,6 @@ const Stage& Engine::stage_of(const Slot& slot, std::int32_t node) const {
   return program_.stages[static_cast<std::size_t>(demand.stage_begin + slot.nodes[n].stage)];
 }
 
-NodeStats& Engine::stats(const Slot& slot, std::int32_t node) {
-  return outcome_.nodes[static_cast<std::size_t>(slot.shape - program_.templates.data())][static_cast<std::size_t>(node)];
-}
-
 // Release edges [from, to) of a CTA's template at `when`; destinations without missing edges become ready then.
 void Engine::release(std::int32_t sm, std::int32_t slot_index, std::int32_t from, std::int32_t to, Tick when) {
   constexpr std::int32_t kProgramOrder = 0;
@@ -111,7 +111,7 @@ void Engine::release(std::int32_t sm, std::int32_t slot_index, std::int32_t from
       node.reason = static_cast<std::int8_t>(reason);
     }
     if (--node.missing == 0) {
-      if (node.reason != kProgramOrder) stats(slot, dst).wait[static_cast<std::size_t>(node.reason)] += node.ready - node.ordered;
+      if (node.reason != kProgramOrder) slot.stats[dst].wait[static_cast<std::size_t>(node.reason)] += node.ready - std::max(node.ordered, slot.start);
       if (node.ready == now_) {
         ready_.push_back({sm, slot_index, dst});
       } else {
@@ -157,12 +157,13 @@ void Engine::run_stage(std::int32_t sm, std::int32_t slot_index, std::int32_t no
   } else {
     // The common case, a short stage whose resources are free, needs no arbitration.
     std::int32_t blocked_on = -1;
-    if (stage.subops == 1 && earliest(sm, stage, &blocked_on) <= when) {
+    const Tick free = earliest(sm, stage, &blocked_on);
+    if (stage.subops == 1 && free <= when) {
       core.last_age = next_age_++;
       warp_work(sm, slot_index, node, when, when + occupy(sm, slot, node, stage, when));
     } else {
       core.candidates.push_back({slot_index, node, when, next_age_++, -1});
-      schedule_issue(sm, when);
+      schedule_issue(sm, std::max(when, free));
     }
   }
 }
@@ -183,7 +184,7 @@ void Engine::warps_go_on(std::int32_t sm, std::int32_t slot_index, std::int32_t 
   NodeState& state = slot.nodes[static_cast<std::size_t>(node)];
   if (state.begun == kNever) state.begun = when;
   state.done = when;
-  NodeStats& s = stats(slot, node);
+  NodeStats& s = slot.stats[node];
   s.queue += state.begun - state.ordered;
   s.service += when - state.begun;
   ++s.count;
@@ -204,7 +205,7 @@ void Engine::next_stage(std::int32_t sm, std::int32_t slot_index, std::int32_t n
 void Engine::complete(std::int32_t sm, std::int32_t slot_index, std::int32_t node, Tick when) {
   Slot& slot = sms_[static_cast<std::size_t>(sm)].slots[static_cast<std::size_t>(slot_index)];
   const NodeState& state = slot.nodes[static_cast<std::size_t>(node)];
-  stats(slot, node).latency += when - state.done;
+  slot.stats[node].latency += when - state.done;
   if (sm == observed_sm_)
     outcome_.spans.push_back({sm, slot.instance, node, state.ordered, state.begun == kNever ? state.ordered : state.begun, state.done, when});
   const NodeInfo& info = slot.shape->info[static_cast<std::size_t>(node)];

@@ -40,6 +40,8 @@ class Engine {
     std::int32_t instance = -1, remaining = 0;
     Tick end = 0;  // completion of the last node that has completed
     const Template* shape = nullptr;
+    NodeStats* stats = nullptr;  // of the template
+    Tick start = 0;
     std::vector<NodeState> nodes;
   };
   struct Candidate {
@@ -103,7 +105,6 @@ class Engine {
   void store_piece(std::int32_t transfer, Tick now);
   Tick earliest(std::int32_t sm, const Stage& stage, std::int32_t* blocked_on);
   const Stage& stage_of(const Slot& slot, std::int32_t node) const;
-  NodeStats& stats(const Slot& slot, std::int32_t node);
   std::int32_t new_transfer();
   std::int32_t new_piece();
 
@@ -120,6 +121,7 @@ class Engine {
   Outcome outcome_;
   MemorySystem memory_;
   std::vector<Sm> sms_;
+  std::vector<std::vector<NodeState>> fresh_;  // [templates][nodes]: nodes before anything happened
   std::vector<Transfer> transfers_;
   std::vector<PieceState> pieces_;
   std::vector<std::int32_t> free_transfers_, free_pieces_;
