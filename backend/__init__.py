@@ -3,11 +3,12 @@
 This room knows the graph and the hardware files, nothing of frontends, and never imports tilelang, tvm or torch.
 """
 
+from .compile import POLICIES
 from .demand import Demand, MemoryAccess, Stage, demand, memory, unit, warp
 from .errors import SimulationError
-from .occupancy import Occupancy, occupancy
+from .occupancy import Occupancy, limits, occupancy
 from .result import RESULT_SCHEMA, Operation, Result, RoleTime, Traffic
 from .simulate import FIDELITIES, simulate
 
-__all__ = ["FIDELITIES", "RESULT_SCHEMA", "Demand", "MemoryAccess", "Occupancy", "Operation", "Result", "RoleTime",
-           "SimulationError", "Stage", "Traffic", "demand", "memory", "occupancy", "simulate", "unit", "warp"]
+__all__ = ["FIDELITIES", "POLICIES", "RESULT_SCHEMA", "Demand", "MemoryAccess", "Occupancy", "Operation", "Result", "RoleTime",
+           "SimulationError", "Stage", "Traffic", "demand", "limits", "memory", "occupancy", "simulate", "unit", "warp"]

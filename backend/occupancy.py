@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..graph import KernelGraph
+from ..graph import KernelGraph, Limits
 from ..hwconfigs import Hardware
 from .errors import SimulationError
 
@@ -56,3 +56,9 @@ def occupancy(graph: KernelGraph, hw: Hardware) -> Occupancy:
         limiter = "grid size"
     return Occupancy(resident, limiter, resident * warps, -(-ctas // (resident * hw.chip.sm_count)),
                      ctas / (resident * hw.chip.sm_count))
+
+
+def limits(hw: Hardware) -> Limits:
+    """What one SM of `hw` offers to one CTA, for `gtsim.graph.check`."""
+    sm = hw.sm
+    return Limits(hw.name, sm.max_threads_per_cta, sm.smem_per_cta_max_bytes, sm.registers, sm.registers_per_thread_max)

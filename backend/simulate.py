@@ -46,7 +46,8 @@ def simulate(
         timeline_sm: record what runs on this SM in `Result.timeline`.
 
     Raises:
-        SimulationError: unknown fidelity or policy, a CTA that does not fit an SM, an operation the hardware lacks, a deadlock.
+        SimulationError: a graph for another architecture, unknown fidelity or policy, a CTA that does not fit an SM, an
+            operation the hardware lacks, a deadlock.
         HardwareError: unknown hardware or override.
     """
     from ._engine import run as run_engine
@@ -58,6 +59,7 @@ def simulate(
     if threads != 1:
         raise SimulationError(f"threads={threads}: the engine is single-threaded for now. Use threads=1.")
     machine = load_hardware(hw, overrides)
+    _check_arch(graph, machine)
     clock = float(clock_mhz if clock_mhz is not None else machine.chip.clock_mhz)
     if not 100 <= clock <= 10000:
         raise SimulationError(f"clock_mhz={clock:g} is not between 100 and 10000.")
@@ -85,6 +87,19 @@ def simulate(
         residency=residency,
         seconds={**graph.meta.get("seconds", {}), "compile": compiled - started, "simulation": simulated - compiled},
         parameters={"policy": policy, "overrides": dict(overrides or {}), "threads": threads},
+    )
+
+
+def _check_arch(graph: KernelGraph, hw: Hardware) -> None:
+    """Code for sm_90a runs on sm_90a only; code for sm_80 also on what came later."""
+    made, has = graph.launch.arch, hw.chip.arch
+    if not made or made == has:
+        return
+    if made[-1].isdigit() and int(made[3:]) <= int("".join(c for c in has[3:] if c.isdigit())):
+        return
+    raise SimulationError(
+        f"{graph.name} was lowered for {made}, and {hw.name} is {has}. "
+        f"Lower it again for this GPU (gtsim graph ... --hw {hw.name})."
     )
 
 

@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from ..graph import KernelGraph, Reason
+from ..graph import KernelGraph, Reason, Template
 from .result import Operation, RoleTime
 
 _REASONS = len(Reason)
 #: Busy share from which a resource is called the bound.
 BOUND_SHARE = 0.75
+#: Shares of a role's time below this are not listed.
+SMALLEST_SHARE = 0.0005
 
 
 def _wait_name(reason: int, attrs: Mapping[str, Any]) -> str:
@@ -28,57 +30,78 @@ def role_times(graph: KernelGraph, stats: Sequence[np.ndarray], lifetime_ticks: 
     latency, count, in ticks summed over instances; `lifetime_ticks[template]` sums the lifetimes of its instances."""
     totals: dict[str, float] = {}
     parts: dict[str, dict[str, float]] = {}
-    working: dict[str, float] = {}
-    warps: dict[str, set[int]] = {}
-    for index, (t, rows) in enumerate(zip(graph.templates, stats, strict=True)):
-        role_warps: dict[str, int] = {}
-        for i in range(t.nodes):
-            name = graph.strings[t.node_role[i]]
-            role_warps[name] = role_warps.get(name, 0) | int(t.node_warps[i])
-        for name, mask in role_warps.items():
-            warps.setdefault(name, set()).update(w for w in range(64) if mask >> w & 1)
-            totals[name] = totals.get(name, 0.0) + float(lifetime_ticks[index])
-        lead = {name: mask & -mask for name, mask in role_warps.items()}
-        for i in range(t.nodes):
-            name = graph.strings[t.node_role[i]]
-            for role, bit in lead.items():
-                if not int(t.node_warps[i]) & bit or (role != name and name in lead and lead[name] == bit):
-                    continue
-                attrs = graph.attrs[t.node_attrs[i]]
-                kind = graph.type_names[t.node_type[i]]
-                out = parts.setdefault(role, {})
-                row = rows[i]
-                for reason in range(_REASONS):
-                    if row[reason]:
-                        key = _wait_name(reason, attrs)
-                        out[key] = out.get(key, 0.0) + float(row[reason])
-                out["queue"] = out.get("queue", 0.0) + float(row[_REASONS])
-                working[role] = working.get(role, 0.0) + float(row[_REASONS + 1])
-                if t.node_blocking[i]:
-                    key = "control" if kind == "control" else f"latency {kind}"
-                    out[key] = out.get(key, 0.0) + float(row[_REASONS + 2])
+    warps: dict[str, int] = {}
+    for t, rows, lifetime in zip(graph.templates, stats, lifetime_ticks.tolist(), strict=True):
+        for role, mask, mine in _leads(t):
+            name = graph.strings[role]
+            totals[name] = totals.get(name, 0.0) + lifetime
+            warps[name] = warps.get(name, 0) | mask
+            _add_parts(graph, t, rows, mine, parts.setdefault(name, {}))
     result = []
-    for role, total in totals.items():
-        shares = {k: v / total for k, v in parts.get(role, {}).items() if v / total >= 0.0005}
-        work = working.get(role, 0.0) / total
-        idle = 1.0 - work - sum(shares.values())
-        if idle > 0.0005:
+    for name, total in totals.items():
+        shares = {k: v / total for k, v in parts[name].items() if total > 0 and v / total >= SMALLEST_SHARE}
+        working = shares.pop("working", 0.0)
+        idle = 1.0 - working - sum(shares.values())
+        if idle >= SMALLEST_SHARE:
             shares["idle"] = idle
-        result.append(RoleTime(role or "all", len(warps[role]), work, dict(sorted(shares.items(), key=lambda kv: -kv[1]))))
+        result.append(
+            RoleTime(name or "all", warps[name].bit_count(), working, dict(sorted(shares.items(), key=lambda kv: -kv[1])))
+        )
     return tuple(sorted(result, key=lambda r: r.role))
+
+
+def _leads(t: Template) -> list[tuple[int, int, np.ndarray]]:
+    """(role string, warps, nodes its first warp executes) for every role that most work of its first warp belongs to. A
+    role that all warps share only at start or end is no role of its own."""
+    masks = {role: int(np.bitwise_or.reduce(t.node_warps[t.node_role == role])) for role in np.unique(t.node_role).tolist()}
+    out = []
+    for role, mask in masks.items():
+        mine = (t.node_warps & np.uint64(mask & -mask)) != 0
+        roles, counts = np.unique(t.node_role[mine], return_counts=True)
+        if roles[np.argmax(counts)] == role:
+            out.append((role, mask, mine))
+    return out
+
+
+def _add_parts(graph: KernelGraph, t: Template, rows: np.ndarray, mine: np.ndarray, out: dict[str, float]) -> None:
+    """Add the time of the nodes `mine` to `out`, by what it was spent on."""
+
+    def add(key: str, ticks: float) -> None:
+        if ticks:
+            out[key] = out.get(key, 0.0) + float(ticks)
+
+    add("queue", rows[mine, _REASONS].sum())
+    add("working", rows[mine, _REASONS + 1].sum())
+    for reason in Reason:
+        named = reason in (Reason.BARRIER, Reason.GROUP)
+        if not named:
+            add(reason.name.lower(), rows[mine, reason].sum())
+            continue
+        for attrs in np.unique(t.node_attrs[mine & (rows[:, reason] > 0)]).tolist():
+            add(_wait_name(reason, graph.attrs[attrs]), rows[mine & (t.node_attrs == attrs), reason].sum())
+    for kind in np.unique(t.node_type[mine & t.node_blocking]).tolist():
+        name = graph.type_names[kind]
+        add(
+            "control" if name == "control" else f"latency {name}",
+            rows[mine & t.node_blocking & (t.node_type == kind), _REASONS + 2].sum(),
+        )
 
 
 def operations(graph: KernelGraph, stats: Sequence[np.ndarray], ticks_per_cycle: int) -> tuple[Operation, ...]:
     """Mean cycles an execution of every source operation, the most time-consuming first."""
     sums: dict[tuple[str, str, str], np.ndarray] = {}
     for t, rows in zip(graph.templates, stats, strict=True):
-        for i in range(t.nodes):
-            key = (graph.strings[t.node_source[i]], graph.type_names[t.node_type[i]], graph.strings[t.node_role[i]])
-            row = rows[i]
-            entry = np.array([row[:_REASONS].sum(), row[_REASONS], row[_REASONS + 1], row[_REASONS + 2], row[_REASONS + 3]])
-            sums[key] = sums[key] + entry if key in sums else entry
+        entries = np.column_stack([rows[:, :_REASONS].sum(axis=1), rows[:, _REASONS:]])
+        keys = np.stack([t.node_source, t.node_type.astype(np.int32), t.node_role], axis=1)
+        unique, where = np.unique(keys, axis=0, return_inverse=True)
+        added = np.zeros((len(unique), entries.shape[1]), dtype=np.int64)
+        np.add.at(added, where.reshape(-1), entries)
+        for (source, kind, role), row in zip(unique.tolist(), added, strict=True):
+            key = (graph.strings[source], graph.type_names[kind], graph.strings[role])
+            sums[key] = sums[key] + row if key in sums else row
     out = []
-    for (source, kind, role), (wait, queue, service, latency, count) in sums.items():
+    for (source, kind, role), row in sums.items():
+        wait, queue, service, latency, count = row.tolist()
         n = max(int(count), 1)
         out.append(
             Operation(

@@ -59,8 +59,10 @@ def saved(path: str) -> None:
 
     before = peak_mb()
     p = gtsim.simulate(load_graph(path), "h100_sxm")
-    print(f"    simulate the saved graph in a process without TileLang: peak {peak_mb():.0f} MB ({before:.0f} MB before), "
-          f"simulation {p.result.seconds['simulation']:.3f} s")
+    print(
+        f"    simulate the saved graph in a process without TileLang: peak {peak_mb():.0f} MB ({before:.0f} MB before), "
+        f"simulation {p.result.seconds['simulation']:.3f} s"
+    )
 
 
 def main() -> None:
@@ -75,7 +77,9 @@ def main() -> None:
         return saved(args.saved)
     empty = min(timed("-c", "pass") for _ in range(5))
     print(f"import gtsim: {min(timed('-c', 'import gtsim') for _ in range(5)) - empty:.3f} s")
-    print(f"gtsim predict examples/gemm.py, cold process: {min(timed('-m', 'gtsim', 'predict', str(GEMM)) for _ in range(3)):.2f} s")
+    print(
+        f"gtsim predict examples/gemm.py, cold process: {min(timed('-m', 'gtsim', 'predict', str(GEMM)) for _ in range(3)):.2f} s"
+    )
     with tempfile.TemporaryDirectory() as folder:
         for size in (4096, 8192):
             path = str(Path(folder) / f"{size}.npz")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, overload
 
-from .backend import FIDELITIES, SimulationError
+from .backend import FIDELITIES, POLICIES
 from .backend import simulate as run_backend
 from .errors import UsageError
 from .graph import KernelGraph
@@ -29,6 +29,7 @@ class Options:
     hw: HardwareLike = DEFAULT_HARDWARE
     clock_mhz: float | None = None
     fidelity: str = "bulk"
+    policy: str = "gto"
     overrides: Mapping[str, Any] = field(default_factory=dict)
     override_files: Sequence[str | Path | Mapping[str, Any]] = ()
     symbols: Mapping[str, int] = field(default_factory=dict)
@@ -41,6 +42,8 @@ class Options:
         """Refuse early what would fail only after the kernel was lowered. Raises UsageError."""
         if self.fidelity not in FIDELITIES:
             raise UsageError(f"unknown fidelity {self.fidelity!r}. Use one of {', '.join(FIDELITIES)}.")
+        if self.policy not in POLICIES:
+            raise UsageError(f"unknown policy {self.policy!r}. Use one of {', '.join(POLICIES)}.")
         if self.on_unknown not in ("error", "warn"):
             raise UsageError(f"on_unknown={self.on_unknown!r}. Use 'error' or 'warn'.")
         if self.clock_mhz is not None and not 100 <= self.clock_mhz <= 10000:
@@ -101,7 +104,6 @@ def simulate(graph: KernelGraph, hw: HardwareLike = DEFAULT_HARDWARE, *, fidelit
         HardwareError: no such hardware, or a wrong override.
     """
     machine = load_hardware(hw, overrides)
-    _check_arch(graph, machine)
     result = run_backend(graph, machine, fidelity=fidelity, clock_mhz=clock_mhz, threads=threads, progress=progress, **options)
     seconds = {("lowering" if k == "capture" else k): v for k, v in result.seconds.items()}
     parameters = {**result.parameters, "overrides": dict(overrides or {})}
@@ -154,7 +156,7 @@ def run(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any], options: Op
 def simulate_graph(graph: KernelGraph, options: Options, progress: Progress | None = None) -> Prediction:
     """Simulate on the GPU that `options` describe, and keep in the result what was changed. Raises as :func:`simulate`."""
     made = simulate(graph, options.hardware(), fidelity=options.fidelity, clock_mhz=options.clock_mhz, threads=options.threads,
-                    progress=progress)
+                    progress=progress, policy=options.policy)
     files = [str(f) if isinstance(f, str | Path) else "given in Python" for f in options.override_files]
     parameters = {**made.result.parameters, "overrides": dict(options.overrides), "override_files": files}
     return replace(made, result=replace(made.result, parameters=parameters))
@@ -181,7 +183,8 @@ def predict(kernel: Any = None, **options: Any) -> Any:
         kernel: what is decorated, or a PrimFunc.
         options: `hw` (name or path of a hardware file, or a loaded one; "h100_sxm" by default), `clock_mhz`, `fidelity` ("bulk"
             or "line"), `overrides` (dotted path -> value), `override_files` (TOML files or dicts laid over the hardware file),
-            `symbols`, `metadata`, `pass_configs`, `on_unknown` as in :func:`lower`, `threads`.
+            `symbols`, `metadata`, `pass_configs`, `on_unknown` as in :func:`lower`, `policy` (issue scheduling: "gto", "lrr",
+            "oldest"), `threads`.
 
     Returns:
         A :class:`Prediction` for a PrimFunc, a :class:`Predictor` for anything else that makes kernels, or a decorator.
@@ -211,14 +214,3 @@ def _options(given: Mapping[str, Any]) -> Options:
     options = Options(**{k: v for k, v in given.items() if v is not None})
     options.check()
     return options
-
-
-def _check_arch(graph: KernelGraph, hw: Hardware) -> None:
-    """Code for sm_90a runs on sm_90a only; code for sm_80 also on what came later."""
-    made, has = graph.launch.arch, hw.chip.arch
-    if not made or made == has:
-        return
-    if made[-1].isdigit() and int(made[3:]) <= int("".join(c for c in has[3:] if c.isdigit())):
-        return
-    raise SimulationError(f"{graph.name} was lowered for {made}, and {hw.name} is {has}. Lower it again for this GPU "
-                     f"(gtsim graph ... --hw {hw.name}).")

@@ -27,12 +27,16 @@ def main() -> None:
         for row in csv.DictReader(f):
             if row["trans_b"] != "1":
                 continue
-            graph = gtsim.lower(kernel, kwargs={"M": int(row["m"]), "N": int(row["n"]), "K": int(row["k"]), "dtype": row["dtype"]}, hw="h200_sxm")
+            graph = gtsim.lower(
+                kernel, kwargs={"M": int(row["m"]), "N": int(row["n"]), "K": int(row["k"]), "dtype": row["dtype"]}, hw="h200_sxm"
+            )
             p = gtsim.simulate(graph, "h200_sxm", clock_mhz=float(row["clock_mhz"]))
             errors.append(p.cycles / int(row["cycles"]) - 1)
             print(f"{row['case']:36} {row['cycles']:>9} {p.cycles:9d} {1 + errors[-1]:6.3f}  {p.bound_by}")
-    print(f"{len(errors)} rows: MAPE {100 * statistics.fmean(map(abs, errors)):.1f} %, "
-          f"worst {100 * max(map(abs, errors)):.1f} %, bias {100 * statistics.fmean(errors):+.1f} %")
+    print(
+        f"{len(errors)} rows: MAPE {100 * statistics.fmean(map(abs, errors)):.1f} %, "
+        f"worst {100 * max(map(abs, errors)):.1f} %, bias {100 * statistics.fmean(errors):+.1f} %"
+    )
 
 
 if __name__ == "__main__":

@@ -19,26 +19,52 @@ from ..predictor import DEFAULT_HARDWARE, Options
 _KERNEL = "A Python file, and the kernel in it where there are several: gemm.py or gemm.py:make."
 
 KernelFile = Annotated[str, typer.Argument(metavar="FILE.py[:FACTORY]", help=_KERNEL)]
-Arg = Annotated[list[str] | None, typer.Option("--arg", "-a", metavar="NAME=VALUE",
-                                               help="An argument of the factory. Repeatable.")]
-Symbol = Annotated[list[str] | None, typer.Option("--symbol", metavar="NAME=VALUE",
-                                                  help="A symbolic size of the kernel. Repeatable.")]
-PassConfig = Annotated[list[str] | None, typer.Option(
-    "--pass-config", metavar="NAME=VALUE", help="A switch of the TileLang compiler, such as tl.disable_tma_lower=true.")]
-OnUnknown = Annotated[str | None, typer.Option("--on-unknown", metavar="error|warn", show_default="error",
-                                               help="What to do about a statement that gtsim cannot interpret.")]
-Hw = Annotated[str | None, typer.Option("--hw", metavar="NAME|FILE.toml", help="The GPU; see gtsim hw list.",
-                                        show_default=DEFAULT_HARDWARE)]
-HwFile = Annotated[list[str] | None, typer.Option("--hw-file", metavar="FILE.toml",
-                                                  help="Settings laid over the GPU's. Repeatable.")]
-Set = Annotated[list[str] | None, typer.Option(
-    "--set", metavar="PATH=VALUE", help="Change one number of the GPU, such as l2.latency_near_cycles=200. Repeatable.")]
+Arg = Annotated[
+    list[str] | None, typer.Option("--arg", "-a", metavar="NAME=VALUE", help="An argument of the factory. Repeatable.")
+]
+Symbol = Annotated[
+    list[str] | None, typer.Option("--symbol", metavar="NAME=VALUE", help="A symbolic size of the kernel. Repeatable.")
+]
+PassConfig = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--pass-config", metavar="NAME=VALUE", help="A switch of the TileLang compiler, such as tl.disable_tma_lower=true."
+    ),
+]
+OnUnknown = Annotated[
+    str | None,
+    typer.Option(
+        "--on-unknown",
+        metavar="error|warn",
+        show_default="error",
+        help="What to do about a statement that gtsim cannot interpret.",
+    ),
+]
+Hw = Annotated[
+    str | None, typer.Option("--hw", metavar="NAME|FILE.toml", help="The GPU; see gtsim hw list.", show_default=DEFAULT_HARDWARE)
+]
+HwFile = Annotated[
+    list[str] | None, typer.Option("--hw-file", metavar="FILE.toml", help="Settings laid over the GPU's. Repeatable.")
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="PATH=VALUE", help="Change one number of the GPU, such as l2.latency_near_cycles=200. Repeatable."
+    ),
+]
 Clock = Annotated[float | None, typer.Option("--clock-mhz", metavar="MHZ", help="SM clock; the GPU's own by default.")]
-Fidelity = Annotated[str | None, typer.Option("--fidelity", metavar="bulk|line",
-                                              help="line simulates every 128-byte line by itself.", show_default="bulk")]
+Fidelity = Annotated[
+    str | None,
+    typer.Option("--fidelity", metavar="bulk|line", help="line simulates every 128-byte line by itself.", show_default="bulk"),
+]
+Policy = Annotated[
+    str | None,
+    typer.Option("--policy", metavar="gto|lrr|oldest", show_default="gto", help="How a scheduler chooses among ready warps."),
+]
 Json = Annotated[str | None, typer.Option("--json", metavar="FILE|-", help="Write the result as JSON; - is standard output.")]
-ShowReport = Annotated[bool | None, typer.Option("--report/--no-report", help="Print the report.",
-                                                 show_default="yes, except with --json -")]
+ShowReport = Annotated[
+    bool | None, typer.Option("--report/--no-report", help="Print the report.", show_default="yes, except with --json -")
+]
 
 
 def overrides(changes: list[str] | None) -> dict[str, Any]:
@@ -46,13 +72,25 @@ def overrides(changes: list[str] | None) -> dict[str, Any]:
     return dict(parse_override(text) for text in changes or ())
 
 
-def options(own: Options, *, hw: str | None, hw_file: list[str] | None, changes: list[str] | None, clock_mhz: float | None = None,
-            fidelity: str | None = None, symbol: list[str] | None = None, pass_config: list[str] | None = None,
-            on_unknown: str | None = None) -> Options:
+def options(
+    own: Options,
+    *,
+    hw: str | None,
+    hw_file: list[str] | None,
+    changes: list[str] | None,
+    clock_mhz: float | None = None,
+    fidelity: str | None = None,
+    policy: str | None = None,
+    symbol: list[str] | None = None,
+    pass_config: list[str] | None = None,
+    on_unknown: str | None = None,
+) -> Options:
     """What the command line asks for, laid over the kernel's `own` options. Raises UsageError and HardwareError."""
-    asked = {"hw": hw, "clock_mhz": clock_mhz, "fidelity": fidelity, "on_unknown": on_unknown}
+    asked = {"hw": hw, "clock_mhz": clock_mhz, "fidelity": fidelity, "policy": policy, "on_unknown": on_unknown}
     made = replace(
-        own, override_files=(*own.override_files, *(hw_file or ())), overrides={**own.overrides, **overrides(changes)},
+        own,
+        override_files=(*own.override_files, *(hw_file or ())),
+        overrides={**own.overrides, **overrides(changes)},
         symbols={**own.symbols, **parse_pairs("--symbol", symbol or ())},
         pass_configs={**own.pass_configs, **parse_pairs("--pass-config", pass_config or (), dotted=True)},
         **{k: v for k, v in asked.items() if v is not None},  # type: ignore[arg-type]

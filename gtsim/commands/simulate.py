@@ -18,11 +18,20 @@ GraphFile = Annotated[Path, typer.Argument(metavar="GRAPH.npz", help="A graph th
 
 
 @app.command()
-def simulate(file: GraphFile, hw: o.Hw = None, clock_mhz: o.Clock = None, fidelity: o.Fidelity = None, changes: o.Set = None,
-             hw_file: o.HwFile = None, json: o.Json = None, report: o.ShowReport = None) -> None:
+def simulate(
+    file: GraphFile,
+    hw: o.Hw = None,
+    clock_mhz: o.Clock = None,
+    fidelity: o.Fidelity = None,
+    policy: o.Policy = None,
+    changes: o.Set = None,
+    hw_file: o.HwFile = None,
+    json: o.Json = None,
+    report: o.ShowReport = None,
+) -> None:
     """Predict a saved graph, without TileLang."""
     o.check_json(json)
-    options = o.options(Options(), hw=hw, hw_file=hw_file, changes=changes, clock_mhz=clock_mhz, fidelity=fidelity)
+    options = o.options(Options(), hw=hw, hw_file=hw_file, changes=changes, clock_mhz=clock_mhz, fidelity=fidelity, policy=policy)
     options.hardware()
     if not file.is_file():
         raise UsageError(f"{file}: no such file." if not file.is_dir() else f"{file} is a folder. Give a graph file.")

@@ -66,9 +66,9 @@ class Kernel:
         self.t: TemplateBuilder = self.b.template()
         self.ctas = ctas
 
-    def work(self, cycles: float = 0.0, warps: Any = (0,), type: str = "test_work", **attrs: Any) -> int:
+    def work(self, cycles: float = 0.0, warps: Any = (0,), type: str = "test_work", role: str = "", **attrs: Any) -> int:
         """Append a test operation."""
-        return self.t.node(type, warps, attrs={"cycles": float(cycles), **attrs})
+        return self.t.node(type, warps, attrs={"cycles": float(cycles), **attrs}, role=role)
 
     def graph(self, columns: Mapping[str, Any] | None = None) -> KernelGraph:
         """The finished graph."""

@@ -170,10 +170,10 @@ def test_a_circle_is_refused_before_it_runs() -> None:
 def test_time_waiting_is_told_apart() -> None:
     kernel = Kernel(threads=64)
     ready = kernel.b.barrier("ready", [32])
-    kernel.work(400, warps=(0,))
+    kernel.work(400, warps=(0,), role="first")
     kernel.t.node("barrier_arrive", [0], arrive=[(ready[0], 32)], role="first")
     kernel.t.node("barrier_wait", [1], wait=(ready[0], 0), attrs={"barrier": "ready[0]"}, role="second")
-    kernel.work(100, warps=(1,))
+    kernel.work(100, warps=(1,), role="second")
     roles = {r.role: r for r in kernel.run().roles}
     assert roles["second"].waits["barrier ready"] == pytest.approx(0.75, abs=0.05)
     assert sum(roles["second"].waits.values()) + roles["second"].working == pytest.approx(1.0, abs=0.01)

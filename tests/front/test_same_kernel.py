@@ -25,10 +25,18 @@ def factory(name: str) -> Any:
 
 def hand_built(size_m: int, size_n: int, size_k: int, stages: int = 3) -> KernelGraph:
     """examples/gemm_ws_manual.py written with the builder: what its two warpgroups execute, in their program order."""
-    b = TileGraphBuilder("gemm_ws_manual", grid=(size_n // 128, size_m // 128, 1), threads=256, registers_per_thread=240, arch="sm_90a",
-                         smem_bytes=stages * 2 * 128 * 64 * 2 + 8 * 2 * stages)
-    a, w, c = (b.tensor(name, shape, "bfloat16") for name, shape in
-               (("A", (size_m, size_k)), ("B", (size_n, size_k)), ("C", (size_m, size_n))))
+    b = TileGraphBuilder(
+        "gemm_ws_manual",
+        grid=(size_n // 128, size_m // 128, 1),
+        threads=256,
+        registers_per_thread=240,
+        arch="sm_90a",
+        smem_bytes=stages * 2 * 128 * 64 * 2 + 8 * 2 * stages,
+    )
+    a, w, c = (
+        b.tensor(name, shape, "bfloat16")
+        for name, shape in (("A", (size_m, size_k)), ("B", (size_n, size_k)), ("C", (size_m, size_n)))
+    )
     a_s, b_s = (b.buffer(name, (stages, 128, 64), "bfloat16", scope="shared", swizzle_bytes=128) for name in ("a_s", "b_s"))
     acc = b.buffer("acc", (128, 128), "float32", scope="fragment")
     out = b.buffer("out", (128, 128), "bfloat16", scope="fragment")
@@ -51,8 +59,14 @@ def hand_built(size_m: int, size_n: int, size_k: int, stages: int = 3) -> Kernel
         control(producer, k)
         t.node("barrier_wait", producer, attrs={"barrier": f"empty[{slot}]"}, wait=(empty[slot], phase ^ 1))
         for tensor, tile, row in ((a, a_s, m0), (w, b_s, n0)):
-            t.node("tma_load", [0], reads=[tensor.tile((row, 64 * k), (128, 64))], writes=[tile.tile((slot, 0, 0), (1, 128, 64))],
-                   attrs={"tensor_map": True, "box": (128, 64)}, tx=full[slot])
+            t.node(
+                "tma_load",
+                [0],
+                reads=[tensor.tile((row, 64 * k), (128, 64))],
+                writes=[tile.tile((slot, 0, 0), (1, 128, 64))],
+                attrs={"tensor_map": True, "box": (128, 64)},
+                tx=full[slot],
+            )
         t.node("barrier_arrive", producer, attrs={"barrier": f"full[{slot}]", "count": 128}, arrive=[(full[slot], 128)])
     control(producer, steps)
     t.node("setmaxnreg", consumer, attrs={"registers": 240, "increase": True})
@@ -62,14 +76,36 @@ def hand_built(size_m: int, size_n: int, size_k: int, stages: int = 3) -> Kernel
         control(consumer, k)
         t.node("barrier_wait", consumer, attrs={"barrier": f"full[{slot}]"}, wait=(full[slot], phase))
         operands = [tile.tile((slot, 0, 0), (1, 128, 64)) for tile in (a_s, b_s)]
-        t.node("wgmma", consumer, reads=operands + ([acc.tile()] if k else []), writes=[acc.tile()], group="wgmma",
-               attrs={"m": 128, "n": 128, "k": 64, "dtype": "bfloat16", "instruction": "m64n128k16", "instructions": 8, "a_register": False})
+        t.node(
+            "wgmma",
+            consumer,
+            reads=operands + ([acc.tile()] if k else []),
+            writes=[acc.tile()],
+            group="wgmma",
+            attrs={
+                "m": 128,
+                "n": 128,
+                "k": 64,
+                "dtype": "bfloat16",
+                "instruction": "m64n128k16",
+                "instructions": 8,
+                "a_register": False,
+            },
+        )
         t.commit("wgmma", consumer, node=False)
         t.wait_group("wgmma", 0, consumer)
         t.node("barrier_arrive", consumer, attrs={"barrier": f"empty[{slot}]", "count": 128}, arrive=[(empty[slot], 128)])
     control(consumer, steps)
-    t.node("elementwise", consumer, reads=[acc.tile()], writes=[out.tile()], attrs={"elements": 128 * 128, "depth": 1, "cvt": 0.5})
-    t.node("global_store", consumer, reads=[out.tile()], writes=[c.tile((m0, n0), (128, 128))], attrs={"access_bytes": 4, "row_bytes": 16})
+    t.node(
+        "elementwise", consumer, reads=[acc.tile()], writes=[out.tile()], attrs={"elements": 128 * 128, "depth": 1, "cvt": 0.5}
+    )
+    t.node(
+        "global_store",
+        consumer,
+        reads=[out.tile()],
+        writes=[c.tile((m0, n0), (128, 128))],
+        attrs={"access_bytes": 4, "row_bytes": 16},
+    )
     tiles = [(x, y) for y in range(size_m // 128) for x in range(size_n // 128)]
     b.add_instances(t, [(x, y, 0) for x, y in tiles], {"m0": [128 * y for _, y in tiles], "n0": [128 * x for x, _ in tiles]})
     return b.build()
@@ -84,11 +120,14 @@ def test_a_hand_built_gemm_and_the_same_gemm_from_tilelang_take_the_same_cycles(
 
 
 CASES = [
-    ("gemm", "h100_sxm", {"M": 2048, "N": 1024, "K": 1024}), ("gemm", "a100_sxm", {"M": 1024, "N": 1024, "K": 512}),
-    ("gemm_ws_manual", "h200_sxm", {"M": 2048, "N": 2048, "K": 512}), ("gemm_fp8", "h100_sxm", {"M": 2048, "N": 1024, "K": 1024}),
-    ("gemm_silu", "h100_sxm", {"M": 2048, "N": 1024, "K": 512}), ("elementwise", "h100_sxm", {}),
-    ("rmsnorm", "a100_sxm", {}), ("flash_attention", "h100_sxm", {"batch": 1, "heads": 4, "kv_heads": 4, "seq_q": 1024,
-                                                                                     "seq_kv": 1024}),
+    ("gemm", "h100_sxm", {"M": 2048, "N": 1024, "K": 1024}),
+    ("gemm", "a100_sxm", {"M": 1024, "N": 1024, "K": 512}),
+    ("gemm_ws_manual", "h200_sxm", {"M": 2048, "N": 2048, "K": 512}),
+    ("gemm_fp8", "h100_sxm", {"M": 2048, "N": 1024, "K": 1024}),
+    ("gemm_silu", "h100_sxm", {"M": 2048, "N": 1024, "K": 512}),
+    ("elementwise", "h100_sxm", {}),
+    ("rmsnorm", "a100_sxm", {}),
+    ("flash_attention", "h100_sxm", {"batch": 1, "heads": 4, "kv_heads": 4, "seq_q": 1024, "seq_kv": 1024}),
     ("flash_attention", "h100_sxm", {"batch": 1, "heads": 4, "kv_heads": 4, "seq_q": 1024, "seq_kv": 1024, "causal": True}),
 ]
 
