@@ -11,8 +11,9 @@ from ._app import app
 
 @app.command()
 def predict(file: o.KernelFile, arg: o.Arg = None, hw: o.Hw = None, clock_mhz: o.Clock = None, fidelity: o.Fidelity = None,
-            policy: o.Policy = None, changes: o.Set = None, hw_file: o.HwFile = None, symbol: o.Symbol = None, pass_config: o.PassConfig = None,
-            on_unknown: o.OnUnknown = None, json: o.Json = None, report: o.ShowReport = None) -> None:
+            policy: o.Policy = None, changes: o.Set = None, hw_file: o.HwFile = None, symbol: o.Symbol = None,
+            pass_config: o.PassConfig = None, on_unknown: o.OnUnknown = None, json: o.Json = None,
+            report: o.ShowReport = None) -> None:
     """Predict a kernel: how long it takes, and why."""
 
     def chosen(own: Options) -> Options:
