@@ -82,8 +82,18 @@ def test_elementwise_work_is_bound_by_its_slowest_pipe() -> None:
 
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_every_node_type_has_a_demand_or_an_error_that_names_the_node(name: str) -> None:
-    attrs = {"elements": 1, "queue": "wgmma", "pending": 0, "kind": "x", "registers": 24, "m": 64, "n": 64, "k": 16,
-             "dtype": "float16", "instruction": "m64n64k16"}
+    attrs = {
+        "elements": 1,
+        "queue": "wgmma",
+        "pending": 0,
+        "kind": "x",
+        "registers": 24,
+        "m": 64,
+        "n": 64,
+        "k": 16,
+        "dtype": "float16",
+        "instruction": "m64n64k16",
+    }
     node = Node(0, name, (0,), 0, False, attrs, "", "", "", ())
     try:
         stages = demand_of(node, HW).stages

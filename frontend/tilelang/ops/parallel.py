@@ -241,7 +241,8 @@ class Elementwise:
         size = max(width * storage.bits // 8, 1)
         if storage.scope == "shared":
             return {"access_bytes": size}
-        return {"access_bytes": size, "row_bytes": max(linear_row_bytes(storage, width, inner), 1)}
+        run = access.ranges((0,) * len(self.extents), self.extents)[-1][1]  # a flattened index goes on over outer loops
+        return {"access_bytes": size, "row_bytes": max(linear_row_bytes(storage, width, max(inner, run)), 1)}
 
     def __call__(self, walk: Walk, *origins: tuple[Any, ...]) -> None:
         """Record loads, arithmetic and stores, warpgroup by warpgroup."""
