@@ -51,7 +51,7 @@ class MemorySystem {
     const Tick work = scaled(piece.sector_bytes, machine_.l2_q16);
     const Tick start = servers_.reserve(machine_.l2, 0, first, work);
     // Requests of other SMs come between the first and the last one: the last queues behind as much as the first did.
-    const Tick near = latency(piece.key, sm, true), far = piece.lines > 1 ? machine_.l2_far : near;
+    const Tick near = latency(piece.key, sm), far = piece.lines > 1 ? machine_.l2_far : near;
     return {std::max(start, ready_first) + (piece.lines > 1 ? machine_.l2_near : near),
             std::max(std::max(start + work, last + (start - first)), ready_last) + far};
   }
@@ -87,7 +87,8 @@ class MemorySystem {
   static constexpr int kDirtyShift = 16;
   static constexpr std::uint32_t kValid = 0xFFFF;
 
-  Tick latency(std::uint64_t key, std::int32_t sm, bool /*hit*/) const {
+  // A line lives in one of two partitions by the parity of its address; half of the SMs are near each.
+  Tick latency(std::uint64_t key, std::int32_t sm) const {
     const bool upper_sm = 2 * sm >= machine_.sms;
     return ((std::popcount(key) & 1) != 0) == upper_sm ? machine_.l2_near : machine_.l2_far;
   }

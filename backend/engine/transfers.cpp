@@ -1,29 +1,30 @@
 // Memory stages of the engine: how the pieces of a tile travel between an SM and the memory system.
 #include <algorithm>
+#include <stdexcept>
 
 #include "engine.hpp"
 
 namespace gtsim {
 
-std::int32_t Engine::new_transfer() {
-  if (free_transfers_.empty()) {
-    transfers_.emplace_back();
-    return static_cast<std::int32_t>(transfers_.size() - 1);
+namespace {
+
+// The index of an unused element of `pool`.
+template <typename T>
+std::int32_t take(std::vector<T>& pool, std::vector<std::int32_t>& unused) {
+  if (!unused.empty()) {
+    const std::int32_t id = unused.back();
+    unused.pop_back();
+    return id;
   }
-  const std::int32_t id = free_transfers_.back();
-  free_transfers_.pop_back();
-  return id;
+  if (pool.size() > static_cast<std::size_t>(kMaxIndex)) throw std::runtime_error("too many memory requests at once");
+  pool.emplace_back();
+  return static_cast<std::int32_t>(pool.size() - 1);
 }
 
-std::int32_t Engine::new_piece() {
-  if (free_pieces_.empty()) {
-    pieces_.emplace_back();
-    return static_cast<std::int32_t>(pieces_.size() - 1);
-  }
-  const std::int32_t id = free_pieces_.back();
-  free_pieces_.pop_back();
-  return id;
-}
+}  // namespace
+
+std::int32_t Engine::new_transfer() { return take(transfers_, free_transfers_); }
+std::int32_t Engine::new_piece() { return take(pieces_, free_pieces_); }
 
 void Engine::start_transfer(std::int32_t sm, std::int32_t slot_index, std::int32_t node, Tick when) {
   const Slot& slot = sms_[static_cast<std::size_t>(sm)].slots[static_cast<std::size_t>(slot_index)];
@@ -99,7 +100,7 @@ void Engine::at_l2(std::int32_t id, Tick now) {
 // backs up into the SM.
 void Engine::stored(std::int32_t id, Tick now) {
   const PieceState& state = pieces_[static_cast<std::size_t>(id)];
-  const MemorySystem::Window taken = 
+  const MemorySystem::Window taken =
       memory_.store(state.piece, state.access->write_bytes, now, state.last, state.access->direction == Direction::kAtomic);
   outcome_.end = std::max(outcome_.end, taken.last);
   const std::int32_t transfer_id = state.transfer;
