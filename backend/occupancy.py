@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..graph import KernelGraph, Limits
+from ..graph.check import limits_of
 from ..hwconfigs import Hardware
 from .errors import SimulationError
 
@@ -61,4 +62,7 @@ def occupancy(graph: KernelGraph, hw: Hardware) -> Occupancy:
 def limits(hw: Hardware) -> Limits:
     """What one SM of `hw` offers to one CTA, for `gtsim.graph.check`."""
     sm = hw.sm
-    return Limits(hw.name, sm.max_threads_per_cta, sm.smem_per_cta_max_bytes, sm.registers, sm.registers_per_thread_max)
+    target = limits_of(hw.chip.arch)
+    return Limits(hw.name, sm.max_threads_per_cta, sm.smem_per_cta_max_bytes, sm.registers, sm.registers_per_thread_max,
+                  target.tmem_columns, hw.chip.arch, hw.chip.sm_count, sm.max_threads, sm.smem_bytes, sm.max_ctas,
+                  sm.smem_reserved_per_cta_bytes, sm.register_allocation_per_warp)

@@ -54,4 +54,5 @@ def freeze(name: str, drafts: list[Draft], order: list[int], versions: dict[int,
               "tile_extent": np.array(extents, dtype=np.int64).reshape(-1, rank),
               "edge_ptr": np.concatenate([[0], np.cumsum(counts)]), "edge_dst": edge[:, 1], "edge_kind": edge[:, 2],
               "edge_reason": edge[:, 3], "edge_label": edge[:, 4]}
-    return Template(name, **{k: np.asarray(v).astype(TEMPLATE_ARRAYS[k][0]) for k, v in arrays.items()})
+    masks = {"node_warps": np.array(node_rows["node_warps"], dtype=np.uint64)}  # uint64 for bit 63
+    return Template(name, **{k: np.asarray(v).astype(TEMPLATE_ARRAYS[k][0]) for k, v in {**arrays, **masks}.items()})

@@ -2,15 +2,16 @@
 
 Nodes are drained in program order; a wait stays parked until its phase has completed. The order found is one valid
 execution, which gives every read the version it sees and turns barrier phases into order edges. If nodes stay parked,
-the program cannot finish: that is a deadlock, and the barrier is named.
+the program cannot finish: that is a deadlock, which :mod:`.check.deadlock` explains.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import NoReturn
 
-from .errors import GraphError
 from .model import EdgeKind, Reason
 
 
@@ -73,7 +74,10 @@ class Barrier:
 
 
 @dataclass
-class _Slot:
+class Slot:
+    """State of one mbarrier: arrivals a phase, arrivals that are pending, completed phases, nodes that arrived in the open phase
+    and in each completed one, and nodes that wait."""
+
     count: int
     pending: int
     done: int = 0
@@ -82,11 +86,16 @@ class _Slot:
     parked: list[int] = field(default_factory=list)
 
 
-def replay(drafts: list[Draft], where: str) -> list[int]:
+#: Names of node types and strings by number, asked for when something is wrong.
+NameTable = Callable[[], tuple[Sequence[str], Sequence[str]]]
+
+
+def replay(drafts: list[Draft], where: str, names: NameTable) -> list[int]:
     """Execute `drafts` without time, add the order edges that barriers impose, and return the nodes in execution order.
 
     Raises:
-        GraphError: a barrier receives more arrivals than its count, or nodes wait for phases that never complete.
+        CheckError: a barrier receives more arrivals than its count, or nodes wait for phases that never complete. Its findings
+            say who waits for what, and why that cannot come.
     """
     successors: list[list[int]] = [[] for _ in drafts]
     missing = [0] * len(drafts)
@@ -95,16 +104,16 @@ def replay(drafts: list[Draft], where: str) -> list[int]:
         missing[i] = len(before)
         for source in before:
             successors[source].append(i)
-    slots: dict[tuple[Barrier, int], _Slot] = {}
+    slots: dict[tuple[Barrier, int], Slot] = {}
     seen: dict[tuple[int, Barrier, int], int] = {}
     ready = deque(i for i, n in enumerate(missing) if n == 0)
     order: list[int] = []
 
-    def slot_of(barrier: Barrier, index: int) -> _Slot:
+    def slot_of(barrier: Barrier, index: int) -> Slot:
         key = (barrier, index)
         slot = slots.get(key)
         if slot is None:
-            slot = slots[key] = _Slot(barrier.counts[index], barrier.counts[index])
+            slot = slots[key] = Slot(barrier.counts[index], barrier.counts[index])
         return slot
 
     while ready:
@@ -133,12 +142,7 @@ def replay(drafts: list[Draft], where: str) -> list[int]:
                 slot.arrivals.append(i)
             slot.pending -= count
             if slot.pending < 0:
-                raise GraphError(
-                    f"barrier {barrier.name}[{index}] takes {slot.count} arrivals a phase but phase {slot.done} "
-                    f"received {slot.count - slot.pending}",
-                    where=where,
-                    fix="Make the arrival count of the barrier match the threads that arrive.",
-                )
+                _refuse_arrival(drafts[i], (barrier, index), slot, where, names)
             if slot.pending == 0:
                 slot.phases.append(slot.arrivals)
                 slot.arrivals, slot.pending, slot.done = [], slot.count, slot.done + 1
@@ -149,19 +153,21 @@ def replay(drafts: list[Draft], where: str) -> list[int]:
             if missing[j] == 0:
                 ready.append(j)
     if len(order) < len(drafts):
-        raise GraphError(
-            _deadlock(slots), where=where, fix="Some arrival is missing, comes too late, or the wait has the wrong parity."
-        )
+        _refuse_hang(drafts, order, slots, where, names)
     return order
 
 
-def _deadlock(slots: dict[tuple[Barrier, int], _Slot]) -> str:
-    parts = []
-    for (barrier, index), slot in slots.items():
-        if slot.parked:
-            got = slot.count - slot.pending
-            parts.append(
-                f"{barrier.name}[{index}] phase {slot.done} has {got} of {slot.count} arrivals, "
-                f"{len(slot.parked)} operation(s) wait for it"
-            )
-    return "deadlock: " + "; ".join(parts) if parts else "deadlock: the order of the nodes is circular"
+def _refuse_arrival(draft: Draft, at: tuple[Barrier, int], slot: Slot, where: str, names: NameTable) -> NoReturn:
+    from .check.deadlock import Names, too_many
+    from .check.findings import CheckError
+
+    raise CheckError([too_many(*at, slot, draft, Names(*names()), where)])
+
+
+def _refuse_hang(
+    drafts: list[Draft], order: list[int], slots: dict[tuple[Barrier, int], Slot], where: str, names: NameTable
+) -> NoReturn:
+    from .check.deadlock import Hang, Names
+    from .check.findings import CheckError
+
+    raise CheckError(Hang(drafts, set(order), slots, Names(*names()), where).findings())

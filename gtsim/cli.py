@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command and exit: 0 fine, 1 the kernel, graph or GPU is at fault, 2 usage, 130 Ctrl-C.
+    """Run the command and exit: 0 fine, 1 the kernel, graph or GPU is at fault, 2 usage, 3 `check` found errors, 130 Ctrl-C.
 
     `--debug` may stand anywhere and shows tracebacks.
     """

@@ -1,0 +1,1 @@
+"""The built-in checks, one file each; a file registers itself by being here."""

@@ -1,0 +1,226 @@
+"""`gtsim.check`: prove or refute a kernel before simulating it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO, Any
+
+from .backend.occupancy import limits
+from .errors import UsageError
+from .graph import CheckError, Finding, KernelGraph, TileGraphBuilder
+from .graph import check as check_graph
+from .hwconfigs import Hardware, load_hardware
+from .kernels import is_factory, is_prim_func
+from .predictor import DEFAULT_HARDWARE, HardwareLike, Predictor
+
+#: Version of :meth:`CheckReport.to_dict`.
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True)
+class CheckedKernel:
+    """One kernel (launch) of the program: its name, its graph if it could be built, and what was found."""
+
+    name: str
+    graph: KernelGraph | None
+    findings: tuple[Finding, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Size of the graph; zeros if a deadlock or a wrong arrival count kept it from being built."""
+        g = self.graph
+        return {
+            "name": self.name,
+            "built": g is not None,
+            "templates": len(g.templates) if g else 0,
+            "nodes": sum(t.nodes for t in g.templates) if g else 0,
+            "instances": len(g.instances) if g else 0,
+        }
+
+
+@dataclass(frozen=True, repr=False)
+class CheckReport:
+    """What :func:`check` found.
+
+    Attributes:
+        kernels: the kernels of the program in launch order.
+        hw: the GPU, overrides applied.
+    """
+
+    kernels: tuple[CheckedKernel, ...]
+    hw: Hardware
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """All findings, errors first."""
+        return tuple(sorted((f for k in self.kernels for f in k.findings), key=lambda f: f.severity != "error"))
+
+    @property
+    def errors(self) -> tuple[Finding, ...]:
+        """What makes the kernel hang, compute wrong results, or not run at all."""
+        return tuple(f for f in self.findings if f.severity == "error")
+
+    @property
+    def warnings(self) -> tuple[Finding, ...]:
+        """What costs time."""
+        return tuple(f for f in self.findings if f.severity == "warning")
+
+    @property
+    def ok(self) -> bool:
+        """Whether there are no errors."""
+        return not self.errors
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data in the documented, versioned schema (docs/check.md)."""
+        rows = [(k.name, f) for k in self.kernels for f in k.findings]
+        rows.sort(key=lambda row: row[1].severity != "error")
+        return {
+            "schema": SCHEMA_VERSION,
+            "kernel": self.kernels[0].name if self.kernels else "",
+            "hw": self.hw.name,
+            "arch": self.hw.chip.arch,
+            "ok": self.ok,
+            "errors": len(self.errors),
+            "warnings": len(self.warnings),
+            "kernels": [k.to_dict() for k in self.kernels],
+            "findings": [
+                {
+                    "kind": f.kind,
+                    "severity": f.severity,
+                    "kernel": name,
+                    "where": f.where,
+                    "text": f.text,
+                    "fix": f.fix,
+                    "details": _plain(f.details),
+                }
+                for name, f in rows
+            ],
+        }
+
+    def report(self, *, file: IO[str] | None = None, width: int | None = None) -> None:
+        """Print a table; plain lines if it does not go to a terminal."""
+        from .check_table import print_report
+
+        print_report(self, file=file, width=width)
+
+    def __repr__(self) -> str:
+        from .check_table import plain_text
+
+        return plain_text(self)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    return value.item() if hasattr(value, "item") else value
+
+
+def check(
+    kernel: Any,
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    hw: HardwareLike = DEFAULT_HARDWARE,
+    overrides: Mapping[str, Any] | None = None,
+    override_files: Sequence[str | Path | Mapping[str, Any]] = (),
+    symbols: Mapping[str, int] | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    pass_configs: Mapping[str, Any] | None = None,
+    on_unknown: str = "error",
+) -> CheckReport:
+    """Look for deadlocks, races, overflows, registers and residency that cannot be had, illegal operands, and what costs time.
+
+    Args:
+        kernel: a kernel graph, a `TileGraphBuilder`, or anything :func:`gtsim.lower` takes.
+        args, kwargs: arguments of the factory.
+        hw: name of a hardware file, path of one, or a loaded one.
+        overrides, override_files: as for :func:`gtsim.predict`.
+        symbols, metadata, pass_configs, on_unknown: as for :func:`gtsim.lower`.
+
+    Raises:
+        UsageError: something that is neither a kernel nor a graph.
+        FrontendError: the kernel cannot be lowered.
+        HardwareError: no such hardware.
+    """
+    machine = load_hardware(hw, overrides, override_files)
+    if isinstance(kernel, Predictor):
+        kernel = kernel.kernel
+    if isinstance(kernel, KernelGraph):
+        return CheckReport((_judge(kernel, machine),), machine)
+    if isinstance(kernel, TileGraphBuilder):
+        return CheckReport((_build(kernel.name, lambda: kernel.build(check=False), machine),), machine)
+    if not (is_prim_func(kernel) or is_factory(kernel)):
+        raise UsageError(f"gtsim.check was given {type(kernel).__name__} {kernel!r:.60}. It takes a kernel graph or a kernel.")
+    return CheckReport(tuple(_lowered(kernel, args, kwargs or {}, machine, symbols, metadata, pass_configs, on_unknown)), machine)
+
+
+def _judge(graph: KernelGraph, machine: Hardware) -> CheckedKernel:
+    return CheckedKernel(graph.name, graph, tuple(check_graph(graph, limits(machine), cost=True)))
+
+
+def _build(name: str, build: Any, machine: Hardware) -> CheckedKernel:
+    """Judge what `build` makes; what keeps it from being made is what was found."""
+    try:
+        return _judge(build(), machine)
+    except CheckError as error:
+        return CheckedKernel(name, None, error.findings)
+
+
+def _lowered(
+    kernel: Any,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    machine: Hardware,
+    symbols: Mapping[str, int] | None,
+    metadata: Mapping[str, Any] | None,
+    pass_configs: Mapping[str, Any] | None,
+    on_unknown: str,
+) -> Iterable[CheckedKernel]:
+    from .frontend.tilelang.capture import capture
+    from .frontend.tilelang.lower import lower_captured
+    from .frontend.tilelang.program import kernel_count
+    from .frontend.tilelang.resolve import resolve
+
+    arch = machine.chip.arch
+    prim_func, configs, _ = resolve(kernel, tuple(args), dict(kwargs), arch, dict(pass_configs or {}) or None)
+    captured = capture(prim_func, arch, configs)
+    count = kernel_count(captured)
+    for i in range(count):
+        name = captured.name if count == 1 else f"{captured.name}.{i}"
+
+        def build(index: int = i, name: str = name) -> KernelGraph:
+            graph = lower_captured(
+                captured,
+                symbols=dict(symbols or {}) or None,
+                metadata=dict(metadata or {}) or None,
+                on_unknown=on_unknown,
+                name=name,
+                check=False,
+                index=index,
+            )
+            hint = _occupancy_hint(captured.module)
+            return replace(graph, meta={**graph.meta, "min_blocks_per_sm": hint}) if hint else graph
+
+        yield _build(name, build, machine)
+
+
+def _occupancy_hint(module: Any) -> int:
+    """What `T.annotate_min_blocks_per_sm` asked for; 0 if nothing. It is a statement of the body before device functions are
+    split off, and an attribute of the function after."""
+    found = 0
+
+    def visit(statement: Any) -> None:
+        nonlocal found
+        if type(statement).__name__ == "AttrStmt" and str(statement.attr_key) == "tl.min_blocks_per_sm":
+            found = max(found, int(statement.value))
+
+    import tvm
+
+    walk = (getattr(tvm, "tirx", None) or tvm.tir).stmt_functor.post_order_visit
+    for _, function in module.functions.items():
+        found = max(found, int((function.attrs or {}).get("tl.min_blocks_per_sm", 0)))
+        walk(function.body, visit)
+    return found

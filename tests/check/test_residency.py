@@ -1,0 +1,124 @@
+"""Register pools and occupancy hints that cannot be met."""
+
+from __future__ import annotations
+
+import pytest
+from gtsim.graph import Finding, TileGraphBuilder
+
+import gtsim
+
+
+def roles(
+    counts: list[int], launch: int, *, hint: int = 0, late: bool = False, smem: int = 0, warps: int = 4
+) -> TileGraphBuilder:
+    """Warpgroup i asks for counts[i] registers a thread. `late`: the first one gives its registers up only when the others have
+    signalled it. `warps`: warps of the first warpgroup that execute its decrease."""
+    b = TileGraphBuilder(
+        "roles", grid=(264, 1, 1), threads=128 * len(counts), registers_per_thread=launch, arch="sm_90a", smem_bytes=smem
+    )
+    go = b.barrier("go", [128 * (len(counts) - 1)])
+    t = b.template("class 0")
+    if late:
+        t.node("barrier_wait", range(4), wait=(go[0], 0), source="wait(go)", role="producer")
+    for i, n in enumerate(counts):
+        role = f"consumer {i - 1}" if i else "producer"
+        t.node(
+            "setmaxnreg",
+            range(4 * i, 4 * i + (4 if i else warps)),
+            attrs={"registers": n, "increase": n > launch},
+            source=f"set_max_nreg({n})",
+            role=role,
+        )
+        if i:
+            t.node("barrier_arrive", range(4 * i, 4 * i + 4), arrive=[(go[0], 128)], source="arrive(go)", role=role)
+    if hint:
+        b.meta["min_blocks_per_sm"] = hint
+    b.add_instances(t, [(i, 0, 0) for i in range(264)])
+    return b
+
+
+def errors(builder: TileGraphBuilder) -> tuple[Finding, ...]:
+    return gtsim.check(builder).errors
+
+
+@pytest.mark.parametrize(
+    ("counts", "launch"),
+    [
+        ([24, 240, 240], 168),
+        ([24, 232, 232], 168),
+        ([40, 232, 232], 168),
+        ([24, 240], 168),
+        ([24, 160, 160, 160], 128),
+        ([24, 24, 224, 224], 128),
+    ],
+)
+def test_pools_that_add_up_pass(counts: list[int], launch: int) -> None:
+    assert errors(roles(counts, launch)) == ()
+
+
+@pytest.mark.parametrize(
+    ("counts", "launch", "short"),
+    [
+        ([24, 232, 232], 160, 8),  # 488 of 480: one consumer gets its 72, the other finds 64
+        ([24, 232, 232], 122, 12),  # what ptxas chose without launch bounds: 98 are freed, 110 are needed
+        ([24, 240, 240, 240], 128, 8),  # a third consumer: 104 are freed, 112 are needed
+        ([168, 232, 232], 168, 64),  # nobody gives any up
+    ],
+)
+def test_pools_that_do_not_are_short_by_so_much(counts: list[int], launch: int, short: int) -> None:
+    """NVIDIA/cutlass#2007: the increase never returns."""
+    found = [f for f in errors(roles(counts, launch)) if f.kind == "residency"]
+    assert len(found) == 1 and "waits for ever at set_max_nreg(2" in found[0].text
+    assert found[0].details["pool"] == 128 * launch * len(counts) and found[0].details["wanted"] == 128 * sum(counts)
+    assert found[0].details["over"] == 128 * short
+
+
+def test_registers_given_up_too_late_do_not_help() -> None:
+    """24 + 232 + 232 fits 3 x 168, but the producer waits for the consumers first."""
+    (finding,) = errors(roles([24, 232, 232], 168, late=True))
+    assert finding.kind == "residency"
+    assert finding.text.startswith(
+        "consumer 0 waits for ever at set_max_nreg(232): it needs 8192 more registers, the other "
+        "warpgroups have freed 0; the pool is 3 x 168 = 504"
+    )
+
+
+def test_a_decrease_by_one_warp_is_illegal() -> None:
+    found = errors(roles([24, 232, 232], 168, warps=1))
+    assert found[0].kind == "illegal" and "producer is only 1 of 4" in found[0].text
+
+
+def test_an_occupancy_hint_shrinks_the_pool() -> None:
+    """tile-ai/tilelang#2559: two CTAs an SM leave 80 registers a thread at launch, and 24/240/240 never start."""
+    assert errors(roles([24, 240, 240], 168, hint=1)) == ()
+    (finding,) = errors(roles([24, 240, 240], 168, hint=2))
+    assert finding.kind == "residency"
+    assert "the pool is 3 x 80 = 240 a thread of each warpgroup (2 CTAs an SM, as the kernel asks, leave no more)" in finding.text
+    assert "24 + 240 + 240 = 504" in finding.text
+
+
+def test_an_occupancy_hint_that_shared_memory_denies() -> None:
+    (finding,) = errors(_plain(2, 120_000))
+    assert finding.kind == "residency" and finding.details["over"] == 2 * (120_000 + 1024) - 233472
+    assert errors(_plain(2, 100_000)) == ()
+
+
+def test_an_occupancy_hint_that_spills_is_a_warning() -> None:
+    report = gtsim.check(_plain(4, 1024, registers=200))
+    assert report.ok and [f.kind for f in report.warnings] == ["spill"]
+    assert report.warnings[0].details["registers"] == 64
+
+
+def _plain(hint: int, smem: int, registers: int = 64) -> TileGraphBuilder:
+    b = TileGraphBuilder("plain", grid=(132, 1, 1), threads=256, registers_per_thread=registers, smem_bytes=smem, arch="sm_90a")
+    f = b.buffer("f", (256,), "float32", scope="fragment")
+    t = b.template()
+    t.node("fill", range(8), writes=[f.tile()], attrs={"elements": 256})
+    b.add_instances(t, [(i, 0, 0) for i in range(132)])
+    b.meta["min_blocks_per_sm"] = hint
+    return b
+
+
+@pytest.mark.parametrize("n", [20, 36, 264])
+def test_register_counts_that_do_not_exist(n: int) -> None:
+    assert any(f.kind == "illegal" and f"setmaxnreg {n}" in f.text for f in errors(roles([n, 168], 168)))
