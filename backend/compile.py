@@ -214,16 +214,20 @@ def _blocks(graph: KernelGraph, register_buffers: set[str]) -> list[list[int]]:
         if buffer.scope == "global" and block:
             inner = max(1, 128 * 8 // buffer.bits)  # never finer than a line along the rows
             block[-1] = min(max(block[-1], inner), buffer.shape[-1]) or 1
-            _split(block, buffer.bits, REGISTER_BLOCK_LINES if buffer.name in register_buffers else STREAM_BLOCK_LINES)
+            strides = [s * buffer.bits for s in buffer.element_strides()[:-1]]
+            spill = int(any(s % (128 * 8) for s, n in zip(strides, buffer.shape[:-1], strict=True) if n > 1))
+            most = REGISTER_BLOCK_LINES if buffer.name in register_buffers else STREAM_BLOCK_LINES
+            _split(block, buffer.bits, most, spill)
         out.append([max(1, n) for n in block])
     return out
 
 
-def _split(block: list[int], bits: int, most: int) -> None:
-    """Halve `block` until it holds at most `most` lines, outer dimensions first."""
+def _split(block: list[int], bits: int, most: int, spill: int) -> None:
+    """Halve `block` until it holds at most `most` lines, outer dimensions first; a row that starts anywhere in a line takes
+    `spill` lines more than its bytes."""
 
     def lines() -> int:
-        return math.prod(block[:-1]) * max(1, -(-block[-1] * bits // 1024))
+        return math.prod(block[:-1]) * (max(1, -(-block[-1] * bits // 1024)) + spill)
 
     while lines() > most:
         d = next((d for d in range(len(block)) if block[d] % 2 == 0 and (d < len(block) - 1 or block[d] * bits >= 2048)), None)

@@ -113,7 +113,7 @@ def demand_of(node: Node, hw: Hardware) -> Demand:
     """The demand of `node` on `hw`.
 
     Raises:
-        SimulationError: no function is registered for its type.
+        SimulationError: no function is registered for its type, or the node lacks what the function reads.
     """
     global _loaded
     if not _loaded:
@@ -126,4 +126,11 @@ def demand_of(node: Node, hw: Hardware) -> Demand:
     if function is None:
         raise SimulationError(f"node {node.label()}: no demand is registered for node type {node.type!r}. "
                               f"Register one with @gtsim.backend.demand({node.type!r}).")
-    return function(node, hw)
+    try:
+        return function(node, hw)
+    except KeyError as exc:
+        raise SimulationError(f"{node.label()}: the demand of {node.type!r} found no {exc}: an attribute that the node lacks, or "
+                              f"a resource that {hw.name} lacks.") from exc
+    except IndexError as exc:
+        raise SimulationError(f"{node.label()}: a {node.type!r} node with {len(node.reads)} tiles read and {len(node.writes)} "
+                              "written, fewer than its demand expects.") from exc

@@ -25,8 +25,8 @@ class Traffic:
 class RoleTime:
     """Where the warps of one role spend their time, as shares of it (they sum to 1).
 
-    `working` is issuing instructions; `waits` names what the rest was: `barrier <name>`, `data <producer>`,
-    `queue <resource>`, `latency <operation>`, `group <queue>`, `sync`, `idle`.
+    `working` is executing instructions (their pipes are busy with this role, mma included); `waits` names what the rest was:
+    `barrier <name>`, `data <producer>`, `queue <resource>`, `latency <operation>`, `group <queue>`, `sync`, `idle`.
     """
 
     role: str

@@ -132,6 +132,6 @@ def bound_by(utilization: Mapping[str, float], roles: Sequence[RoleTime]) -> str
         return sum(v for k, v in role.waits.items() if k == "idle" or k.startswith(("barrier", "sync")))
 
     role = min(roles, key=waiting)
-    parts = sorted({"issue": role.working, **role.waits}.items(), key=lambda kv: -kv[1])[:3]
+    parts = sorted({"executing": role.working, **role.waits}.items(), key=lambda kv: -kv[1])[:3]
     text = ", ".join(f"{k} {v:.0%}" for k, v in parts)
     return f"latency of {role.role}: {text} ({name} only {utilization[name]:.0%} busy)"

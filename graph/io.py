@@ -6,20 +6,24 @@ import hashlib
 import io
 import json
 import os
-import tempfile
 import zipfile
 from collections.abc import Mapping
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import ValidationError
 
 from .errors import GraphError
-from .model import SCOPES, TEMPLATE_ARRAYS, Buffer, Instances, KernelGraph, Launch, Template
+from .files import write_whole
+from .header import Header
+from .model import TEMPLATE_ARRAYS, Buffer, Instances, KernelGraph, Launch, Template
 
 #: Version of the file layout. Files of another version are refused by name.
 SCHEMA_VERSION = 1
+
+#: No tile lies further from the origin of its tensor, in elements.
+_FAR = 1 << 40
 
 _INSTANCE_DTYPES = {"template": "int32", "block": "int32", "columns": "int64"}
 
@@ -54,20 +58,11 @@ def save_graph(graph: KernelGraph, path: str | os.PathLike[str]) -> None:
     Raises:
         GraphError: the file cannot be written.
     """
-    target = Path(path)
     buffer = io.BytesIO()
     header = np.frombuffer(json.dumps(_header(graph)).encode(), dtype=np.uint8)
     np.savez_compressed(buffer, header=header, **_arrays(graph))  # type: ignore[arg-type]
     try:
-        handle, temporary = tempfile.mkstemp(dir=target.parent or ".", prefix=f".{target.name}.")
-        try:
-            with os.fdopen(handle, "wb") as f:
-                f.write(buffer.getvalue())
-            os.chmod(temporary, 0o644)
-            os.replace(temporary, target)
-        except BaseException:
-            os.unlink(temporary)
-            raise
+        write_whole(path, buffer.getvalue())
     except OSError as exc:
         raise GraphError(f"cannot write the graph: {exc.strerror or exc}", where=str(path)) from None
 
@@ -95,26 +90,22 @@ def load_graph(path: str | os.PathLike[str]) -> KernelGraph:
                          fix="Write it again with gtsim graph ... -o FILE.npz.") from None
     if not isinstance(header, dict) or header.get("format") != "gtsim tile graph":
         raise GraphError("not a gtsim graph file", where=where)
-    if header.get("schema") != SCHEMA_VERSION:
+    if header.get("schema") is True or header.get("schema") != SCHEMA_VERSION:
         raise GraphError(f"graph schema {header.get('schema')}, this gtsim reads {SCHEMA_VERSION}", where=where,
                          fix="Write the graph again with this version.")
     try:
-        return _assemble(header, arrays, where)
-    except (KeyError, TypeError, ValueError, IndexError) as exc:
-        if isinstance(exc, GraphError):
-            raise
-        raise GraphError(f"inconsistent graph file ({type(exc).__name__}: {exc})", where=where) from None
+        Header.model_validate(header)
+    except ValidationError as exc:
+        found = exc.errors()[0]
+        place = ".".join(str(part) for part in found["loc"])
+        raise GraphError(f"header field {place or '(whole)'}: {found['msg']}", where=where,
+                         fix="Write the graph again with gtsim graph ... -o FILE.npz.") from None
+    return _assemble(header, arrays, where)
 
 
 def _assemble(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray], where: str) -> KernelGraph:
     launch = {**header["launch"], "grid": tuple(header["launch"]["grid"]), "cluster": tuple(header["launch"]["cluster"])}
-    buffers = []
-    for item in header["buffers"]:
-        buffer = Buffer(**{**item, "shape": tuple(item["shape"]), "strides": tuple(item["strides"])})
-        if buffer.scope not in SCOPES:
-            raise GraphError(f"buffer {buffer.name!r} has unknown scope {buffer.scope!r}", where=where)
-        _ = buffer.bits
-        buffers.append(buffer)
+    buffers = [Buffer(**{**item, "shape": tuple(item["shape"]), "strides": tuple(item["strides"])}) for item in header["buffers"]]
     counts = {"type_names": len(header["type_names"]), "strings": len(header["strings"]), "attrs": len(header["attrs"]),
               "buffers": len(buffers)}
     templates = tuple(_template(i, name, arrays, counts, where) for i, name in enumerate(header["templates"]))
@@ -129,6 +120,7 @@ def _assemble(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray], where
             or len(table["columns"]) != rows:
         raise GraphError("the instance table is empty or its arrays differ in length", where=where)
     _in_range("instances.template", table["template"], 0, len(templates), where)
+    _in_range("instances.columns", table["columns"], -_FAR, _FAR, where)
     for i, t in enumerate(templates):
         if t.tile_column.size and int(t.tile_column.max()) >= table["columns"].shape[1]:
             raise GraphError(f"t{i}.tile_column names a column that the instance table lacks", where=where)
@@ -166,6 +158,8 @@ def _template(i: int, name: str, arrays: Mapping[str, np.ndarray], counts: Mappi
     _in_range(f"t{i}.tile_buffer", got["tile_buffer"], 0, counts["buffers"], where)
     _in_range(f"t{i}.tile_mode", got["tile_mode"], 1, 3, where)
     _in_range(f"t{i}.tile_extent", got["tile_extent"], 0, 1 << 31, where)
+    _in_range(f"t{i}.tile_offset", got["tile_offset"], -_FAR, _FAR, where)
+    _in_range(f"t{i}.tile_column", got["tile_column"], -1, 1 << 31, where)
     if (got["node_warps"] == 0).any():
         raise GraphError(f"t{i}.node_warps: a node without warps", where=where)
     if edges and (np.diff(got["tile_ptr"]) < 0).any():

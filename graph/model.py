@@ -176,7 +176,7 @@ TEMPLATE_ARRAYS: dict[str, tuple[str, str]] = {
 Array = npt.NDArray[Any]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Template:
     """The shared structure of all CTAs (clusters) whose control flow is the same. Arrays as in :data:`TEMPLATE_ARRAYS`;
     nodes stand in an order that respects every edge, edges are grouped by source (CSR)."""
@@ -223,7 +223,7 @@ class Template:
         return np.repeat(np.arange(self.nodes, dtype=np.int32), np.diff(self.edge_ptr))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Instances:
     """One row a CTA (cluster), in launch order: template id int32[n], block coordinates int32[n,3], and the columns of
     tile origins int64[n,c] that tiles refer to."""
@@ -241,7 +241,7 @@ class Instances:
         return self.template.nbytes + self.block.nbytes + self.columns.nbytes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class KernelGraph:
     """One kernel as a tile graph. `strings` holds names that arrays refer to, `attrs` the distinct attribute sets."""
 
@@ -254,6 +254,10 @@ class KernelGraph:
     templates: tuple[Template, ...]
     instances: Instances
     meta: Mapping[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        nodes = sum(t.nodes for t in self.templates)
+        return f"<KernelGraph {self.name}: {len(self.templates)} templates, {nodes} nodes, {len(self.instances)} instances>"
 
     @property
     def nbytes(self) -> int:

@@ -4,10 +4,12 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-Count = Annotated[int, Field(gt=0)]
-CountOrNone = Annotated[int, Field(ge=0)]
-Cycles = Annotated[float, Field(ge=0)]
-Rate = Annotated[float, Field(gt=0)]
+# Upper bounds keep the 64-bit integer time of the engine from overflowing; they are far beyond any hardware.
+Count = Annotated[int, Field(gt=0, le=2**40)]
+CountOrNone = Annotated[int, Field(ge=0, le=2**40)]
+Cycles = Annotated[float, Field(ge=0, le=1e6)]
+Microseconds = Annotated[float, Field(ge=0, le=1e6)]
+Rate = Annotated[float, Field(ge=1e-3, le=1e6)]
 Fraction = Annotated[float, Field(gt=0, le=1)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Identifier = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]

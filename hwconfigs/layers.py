@@ -8,7 +8,7 @@ from .errors import HardwareError
 
 
 class Source(NamedTuple):
-    """Where a value came from: the file (or "--set") and the comment behind it there."""
+    """Where a value came from: the file (or "override") and the comment behind it there."""
 
     label: str
     comment: str

@@ -15,7 +15,7 @@ from .toml_file import parse_toml, read_toml
 OverrideFile: TypeAlias = "str | Path | Mapping[str, Any]"
 
 _SHIPPED = Path(__file__).parent
-_SET = "--set"
+_SET = "override"
 
 
 def list_hardware() -> list[str]:
@@ -33,7 +33,7 @@ def load_hardware(
     `override_files` (paths, or what `load_override_file` returned) are laid over it in order, then `overrides`:
     dotted paths to values, {"l2.latency_near_cycles": 200}, or to whole tables, {"resources.my_unit": {...}}.
 
-    Raises HardwareError, one line a problem, naming the file or "--set", the key and what is wrong.
+    Raises HardwareError, one line a problem, naming the file or "override", the key and what is wrong.
     """
     if isinstance(name_or_path, Hardware):
         files = [Layer(name_or_path.name, name_or_path.model_dump(exclude_unset=True), name_or_path._sources)]
@@ -60,15 +60,15 @@ def parse_override(text: str) -> tuple[str, Any]:
     """("l2.line_bytes", 128) for "l2.line_bytes=128". The value is TOML, or a bare word. Raises HardwareError."""
     path, equals, value = (part.strip() for part in text.partition("="))
     if not equals:
-        raise HardwareError(f"{_SET} {text}: must read path=value, such as l2.line_bytes=128")
+        raise HardwareError(f"--set {text}: must read path=value, such as l2.line_bytes=128")
     if re.fullmatch(r"[A-Za-z_][\w-]*", value) and value not in ("true", "false", "inf", "nan"):
         return path, value
     try:
-        parsed = parse_toml(f"value = {value}", _SET)
+        parsed = parse_toml(f"value = {value}", "--set")
     except HardwareError:
-        raise HardwareError(f"{_SET} {text}: {path}: the value is not valid TOML") from None
+        raise HardwareError(f"--set {text}: {path}: the value is not valid TOML") from None
     if len(parsed) > 1:
-        raise HardwareError(f"{_SET} {text}: {path}: one value is expected")
+        raise HardwareError(f"--set {text}: {path}: one value is expected")
     return path, parsed["value"]
 
 

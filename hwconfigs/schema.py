@@ -16,6 +16,9 @@ REQUIRED_RESOURCES = (
     "issue", "fma", "alu", "sfu", "cvt", "shuffle", "tensor", "smem", "lsu", "l2", "l2_write", "l2_to_sm", "sm_to_l2"
 )  # fmt: skip
 
+#: Who shares these is part of the engine.
+FIXED_SCOPES = {"issue": "subpartition", "l2": "chip", "l2_write": "chip"}
+
 
 class Hardware(Table):
     """One GPU. Attributes mirror the tables of its TOML file; `load_hardware` makes it. Equal if all keys are equal."""
@@ -47,6 +50,9 @@ class Hardware(Table):
         required = (*REQUIRED_RESOURCES, "tma") if self.tma.supported else REQUIRED_RESOURCES
         if missing := [name for name in required if name not in self.resources]:
             raise ValueError(f"resources: missing {', '.join(missing)}")
+        for name, scope in FIXED_SCOPES.items():
+            if self.resources[name].scope != scope:
+                raise ValueError(f"resources.{name}.scope is {self.resources[name].scope!r}, and must be {scope!r}")
         return self
 
     @property
@@ -61,7 +67,7 @@ class Hardware(Table):
         return dict(flatten(self.model_dump(exclude_unset=True)))
 
     def source_comment(self, path: str) -> str:
-        """The comment behind a key in its TOML file, or "set by --set"; "" if none. Raises HardwareError if unknown."""
+        """The comment behind a key in its TOML file, or "set by override"; "" if none. Raises HardwareError if unknown."""
         if path in self._sources:
             return self._sources[path].comment
         keys = self.flat()

@@ -5,14 +5,14 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from .fields import Count, CountOrNone, Cycles, Fraction, Identifier, OptionalUnit, Rate, Share, Table
+from .fields import Count, CountOrNone, Cycles, Fraction, Identifier, Microseconds, OptionalUnit, Rate, Share, Table
 
 
 class Chip(Table):
     """The chip as a whole."""
 
     arch: str = Field(pattern=r"^sm_\d+[af]?$", description="CUDA architecture, e.g. sm_90a")
-    sm_count: Count = Field(description="SMs enabled")
+    sm_count: Annotated[int, Field(gt=0, le=4095)] = Field(description="SMs enabled")
     clock_mhz: Annotated[float, Field(ge=100, le=10000)] = Field(description="SM clock, MHz")
     max_cluster_ctas: Count = Field(description="largest thread-block cluster, CTAs; 1 where there are no clusters")
 
@@ -177,6 +177,7 @@ class Dram(Table):
 class Launch(Table):
     """Kernel and CTA launch."""
 
-    kernel_us: Annotated[float, Field(ge=0)] = Field(description="kernel launch, back to back, microseconds")
+    kernel_us: Microseconds = Field(description="from the launch of a kernel to its first CTA, microseconds")
+    gap_us: Microseconds = Field(description="idle time between two kernels of one stream, microseconds")
     cta_gap_cycles: Cycles = Field(description="CTA exit to the start of its successor in the same place")
     cta_dispatch_cycles: Cycles = Field(description="between CTAs dispatched, chip-wide")

@@ -50,6 +50,14 @@ def reduce(node: Node, hw: Hardware) -> Demand:
     return Demand([warp(uses, latency_cycles=latency)])
 
 
+@demand("scan")
+def scan(node: Node, hw: Hardware) -> Demand:
+    """A warp scans 32 elements in five shuffle steps, then the carry goes to the next piece."""
+    steps, pieces = int(node.attrs.get("shuffle_steps", 5)), int(node.attrs.get("pieces", 1))
+    step = hw.control.shuffle_latency_cycles + hw.control.alu_latency_cycles
+    return Demand([warp(_pipes(node, hw), latency_cycles=steps * step + (pieces - 1) * step)])
+
+
 @demand("control")
 def control(node: Node, hw: Hardware) -> Demand:
     """A dependent chain of integer operations and branches; nothing of it overlaps within its warp."""

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <stdexcept>
 #include <vector>
 
 #include "time.hpp"
@@ -48,6 +49,7 @@ class EventQueue {
     } else if (bucket < now_ + kBuckets) {
       put(bucket, time, sequence, payload);
     } else {
+      if (time > kLatest) throw std::runtime_error("the run would take longer than 2^46 cycles");
       far_.emplace_back(time, sequence, payload);
       std::push_heap(far_.begin(), far_.end(), later);
     }
@@ -66,6 +68,8 @@ class EventQueue {
  private:
   static constexpr int kWidthBits = kTickBits;    // a bucket is one cycle wide: a handful of events
   static constexpr std::int64_t kBuckets = 2048;  // power of two; longer than the usual memory latency
+
+  static constexpr Tick kLatest = Tick{1} << (46 + kTickBits);
 
   static bool before(Tick t, std::uint64_t s, const Event& y) { return t != y.time ? t < y.time : s < y.sequence; }
 

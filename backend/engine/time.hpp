@@ -11,6 +11,9 @@ inline constexpr Tick kTicksPerCycle = Tick{1} << kTickBits;
 inline constexpr Tick kNever = std::numeric_limits<Tick>::max();
 
 // Cost of `amount` units at `ticks_q16` ticks a unit, the latter a fixed-point number with 16 fractional bits.
-inline Tick scaled(std::int64_t amount, std::int64_t ticks_q16) { return (amount * ticks_q16) >> 16; }
+inline Tick scaled(std::int64_t amount, std::int64_t ticks_q16) {
+  __extension__ using Wide = __int128;  // a slow resource and a large amount exceed 63 bits before the shift
+  return static_cast<Tick>((static_cast<Wide>(amount) * ticks_q16) >> 16);
+}
 
 }  // namespace gtsim

@@ -137,8 +137,11 @@ void Engine::deposit(std::int32_t id, Tick now) {
     end = std::max(end, servers_.reserve(access.sink, state.sm, now, work) + work);
   }
   const Tick nominal = state.first + (state.last - state.first) * (state.chunk + 1) / state.chunks;
+  const std::int32_t lines = state.part(state.piece.lines), pool = access.pool, sm = state.sm;
   if (++state.chunk < state.chunks) {
-    queue_.push(std::max(nominal, state.through), kReturn, state.sm, id, 0);
+    queue_.push(std::max(nominal, state.through), kReturn, sm, id, 0);
+    sms_[static_cast<std::size_t>(sm)].in_flight[static_cast<std::size_t>(pool)] -= lines;
+    pump(sm, pool, now);
   } else {
     queue_.push(std::max(end, nominal), kPieceDone, state.sm, id, 0);
   }
@@ -149,7 +152,7 @@ void Engine::piece_done(std::int32_t id, Tick now) {
   const std::int32_t transfer_id = state.transfer;
   Transfer& transfer = transfers_[static_cast<std::size_t>(transfer_id)];
   const std::int32_t pool = transfer.access->pool, sm = transfer.sm;
-  sms_[static_cast<std::size_t>(sm)].in_flight[static_cast<std::size_t>(pool)] -= state.piece.lines;
+  sms_[static_cast<std::size_t>(sm)].in_flight[static_cast<std::size_t>(pool)] -= state.part(state.piece.lines);  // the last chunk
   free_pieces_.push_back(id);
   if (--transfer.left == 0) {
     const Slot& slot = sms_[static_cast<std::size_t>(sm)].slots[static_cast<std::size_t>(transfer.slot)];

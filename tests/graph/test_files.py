@@ -80,7 +80,13 @@ def rewrite(path: Path, **changes: object) -> None:
         ({"t0__node_type": np.full(10, 77, dtype=np.int16)}, "t0.node_type"),
         ({"t0__edge_ptr": np.zeros(9, dtype=np.int64)}, "t0.edge_ptr is missing or not int32"),
         ({"instances__template": np.full(4, 3, dtype=np.int32)}, "instances.template holds values outside"),
-        ({"header": {"buffers": [{"name": "x"}]}}, "inconsistent graph file"),
+        ({"header": {"buffers": [{"name": "x"}]}}, "buffers.0.scope"),
+        ({"header": {"schema": True}}, "graph schema True"),
+        ({"header": {"attrs": [3]}}, r"attrs.0"),
+        ({"header": {"name": 4}}, "header field name"),
+        ({"header": {"meta": {"flops": "many"}}}, "meta.flops"),
+        ({"header": {"launch": {"grid": [1, "x", -3], "threads": 1}}}, "launch.grid.1"),
+        ({"t0__tile_column": np.full((4, 2), -(2**31), dtype=np.int32)}, "t0.tile_column"),
     ],
 )
 def test_inconsistent_contents_are_named(tmp_path: Path, changes: dict[str, object], message: str) -> None:

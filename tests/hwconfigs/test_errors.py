@@ -42,7 +42,7 @@ def test_unknown_hardware_lists_the_nearest_and_the_available() -> None:
     ],
 )
 def test_unknown_key_names_its_path_and_the_nearest_key(path: str, nearest: str) -> None:
-    assert message("h200_sxm", {path: 1}) == f"--set: {path}: unknown key; the nearest valid key is '{nearest}'"
+    assert message("h200_sxm", {path: 1}) == f"override: {path}: unknown key; the nearest valid key is '{nearest}'"
 
 
 def test_unknown_key_in_a_file_names_the_file(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_unknown_key_in_a_file_names_the_file(tmp_path: Path) -> None:
         ("chip.clock_mhz", 99, "must be greater than or equal to 100, got 99"),
         ("chip.clock_mhz", 10001, "must be less than or equal to 10000, got 10001"),
         ("dram.efficiency", 1.01, "must be less than or equal to 1, got 1.01"),
-        ("resources.fma.rate_per_cycle", 0, "must be greater than 0, got 0"),
+        ("resources.fma.rate_per_cycle", 0, "must be greater than or equal to 0.001, got 0"),
         ("resources.fma.scope", "die", "must be 'subpartition', 'sm', 'tpc', 'gpc' or 'chip', got 'die'"),
         ("tma.supported", 1, "must be a valid boolean, got 1"),
         ("l2", 3, "must be a table, got 3"),
@@ -72,7 +72,7 @@ def test_unknown_key_in_a_file_names_the_file(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_value_is_named(path: str, value: object, problem: str) -> None:
-    assert message("h200_sxm", {path: value}) == f"--set: {path}: {problem}"
+    assert message("h200_sxm", {path: value}) == f"override: {path}: {problem}"
 
 
 def test_smallest_and_largest_clock_pass() -> None:
@@ -88,7 +88,7 @@ def test_every_problem_has_its_line() -> None:
 def test_misspelt_resource_is_recognised() -> None:
     text = message("h200_sxm", {"resources.tensr.rate_per_cycle": 4})
     assert text.splitlines()[0] == (
-        "--set: resources.tensr.scope: missing in a new resource; did you mean 'resources.tensor'?"
+        "override: resources.tensr.scope: missing in a new resource; did you mean 'resources.tensor'?"
     )
 
 
@@ -100,7 +100,7 @@ def test_missing_key_blames_the_file_that_opens_the_table(tmp_path: Path) -> Non
 
 def test_supported_unit_must_be_complete() -> None:
     text = message("a100_sxm", {"tma.supported": True, "tma.launch_cycles": 100})
-    assert text.startswith("--set: tma: supported = true, but these keys are missing: descriptor_miss_cycles, ")
+    assert text.startswith("override: tma: supported = true, but these keys are missing: descriptor_miss_cycles, ")
 
 
 def test_required_resource_is_missed(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_required_resource_is_missed(tmp_path: Path) -> None:
     ],
 )
 def test_values_must_fit_together(path: str, value: int, problem: str) -> None:
-    assert message("h200_sxm", {path: value}) == f"--set: {problem}"
+    assert message("h200_sxm", {path: value}) == f"override: {problem}"
 
 
 def test_toml_syntax_error_names_file_and_line(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_malformed_set_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize("path", ["", "l2..line_bytes", "l2."])
 def test_path_must_be_dotted_names(path: str) -> None:
-    assert message("h200_sxm", {path: 1}) == f"--set: '{path}': not a dotted path such as l2.line_bytes"
+    assert message("h200_sxm", {path: 1}) == f"override: '{path}': not a dotted path such as l2.line_bytes"
 
 
 def test_source_of_an_unknown_key_names_the_nearest() -> None:

@@ -116,7 +116,7 @@ def test_source_comment_is_that_of_the_file_that_set_the_value() -> None:
     assert hardware.source_comment("l1.latency_cycles") == "Luo24"
     assert hardware.source_comment("l2.capacity_bytes") == "NV-Hopper: 50 MB"
     assert hardware.source_comment("tensor.rate_vs_16bit.fp8") == "NV-Hopper: dense peaks"
-    assert hardware.source_comment("l2.line_bytes") == "set by --set"
+    assert hardware.source_comment("l2.line_bytes") == "set by override"
 
 
 def test_source_comment_of_an_override_file_is_its_own(tmp_path: Path) -> None:
