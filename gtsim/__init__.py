@@ -20,11 +20,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .backend import Result
+    from .checker import CheckReport, check
     from .errors import UsageError
-    from .graph import KernelGraph, TileGraphBuilder, load_graph, save_graph
+    from .graph import Finding, KernelGraph, TileGraphBuilder, load_graph, save_graph
     from .hwconfigs import Hardware, list_hardware, load_hardware
     from .prediction import Prediction
     from .predictor import Predictor, lower, predict, simulate
+    from .sequence import SequencePrediction
 
 if find_spec(f"{__name__}.graph") is None:
     raise ImportError(
@@ -37,15 +39,17 @@ _EXPORTS = {
     "GraphError": "graph", "KernelGraph": "graph", "TileGraphBuilder": "graph", "load_graph": "graph", "save_graph": "graph",
     "Hardware": "hwconfigs", "HardwareError": "hwconfigs", "list_hardware": "hwconfigs", "load_hardware": "hwconfigs",
     "FrontendError": "frontend", "Result": "backend", "SimulationError": "backend",
-    "Prediction": "prediction", "Predictor": "predictor", "lower": "predictor", "predict": "predictor", "simulate": "predictor",
+    "Prediction": "prediction", "SequencePrediction": "sequence", "Predictor": "predictor", "lower": "predictor",
+    "predict": "predictor", "simulate": "predictor",
     "UsageError": "errors", "USER_ERRORS": "errors",
+    "CheckReport": "checker", "Finding": "graph", "check": "checker",
 }  # fmt: skip
-_MODULES = ("backend", "errors", "frontend", "graph", "hwconfigs", "prediction", "predictor", "report")
+_MODULES = ("backend", "errors", "frontend", "graph", "hwconfigs", "prediction", "predictor", "report", "sequence")
 
 __all__ = [
-    "Hardware", "KernelGraph", "Prediction", "Predictor", "Result", "TileGraphBuilder", "UsageError", "__version__", "backend",
-    "frontend", "graph", "hwconfigs", "list_hardware", "load_graph", "load_hardware", "lower", "predict", "save_graph",
-    "simulate",
+    "CheckReport", "Finding", "Hardware", "KernelGraph", "Prediction", "Predictor", "Result", "SequencePrediction",
+    "TileGraphBuilder", "UsageError", "__version__", "backend", "check", "frontend", "graph", "hwconfigs", "list_hardware",
+    "load_graph", "load_hardware", "lower", "predict", "save_graph", "simulate",
 ]  # fmt: skip
 
 

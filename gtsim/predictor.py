@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, overload
 
+from .arguments import check_choice, check_clock, check_graph, check_mapping, check_symbols, check_threads
 from .backend import FIDELITIES, POLICIES
 from .backend import simulate as run_backend
 from .errors import UsageError
@@ -16,6 +17,7 @@ from .graph import KernelGraph
 from .hwconfigs import Hardware, load_hardware
 from .kernels import is_factory, is_prim_func
 from .prediction import Prediction
+from .sequence import SequencePrediction
 
 DEFAULT_HARDWARE = "h100_sxm"
 Progress = Callable[[float], None]
@@ -40,14 +42,15 @@ class Options:
 
     def check(self) -> None:
         """Refuse early what would fail only after the kernel was lowered. Raises UsageError."""
-        if self.fidelity not in FIDELITIES:
-            raise UsageError(f"unknown fidelity {self.fidelity!r}. Use one of {', '.join(FIDELITIES)}.")
-        if self.policy not in POLICIES:
-            raise UsageError(f"unknown policy {self.policy!r}. Use one of {', '.join(POLICIES)}.")
-        if self.on_unknown not in ("error", "warn"):
-            raise UsageError(f"on_unknown={self.on_unknown!r}. Use 'error' or 'warn'.")
-        if self.clock_mhz is not None and not 100 <= self.clock_mhz <= 10000:
-            raise UsageError(f"clock_mhz={self.clock_mhz:g} is not between 100 and 10000.")
+        check_choice("fidelity", self.fidelity, FIDELITIES)
+        check_choice("policy", self.policy, POLICIES)
+        check_choice("on_unknown", self.on_unknown, ("error", "warn"))
+        check_clock(self.clock_mhz)
+        check_threads(self.threads)
+        check_symbols(self.symbols)
+        check_mapping("overrides", self.overrides, '"l2.latency_near_cycles": 200')
+        check_mapping("metadata", self.metadata, '"sizes": array')
+        check_mapping("pass_configs", self.pass_configs, '"tl.disable_tma_lower": True')
 
     def hardware(self) -> Hardware:
         """The GPU with the overrides applied. Raises HardwareError."""
@@ -70,11 +73,15 @@ def lower(kernel: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | Non
         on_unknown: "error", or "warn" to let statements that gtsim cannot interpret cost nothing.
 
     Raises:
+        UsageError: an argument of the wrong kind.
         FrontendError: the kernel cannot be built or lowered; says which statement and what to do.
         HardwareError: no such hardware.
     """
     from .frontend import lower as run_frontend
 
+    if isinstance(args, str | bytes) or not isinstance(args, Sequence):
+        raise UsageError(f"args is {type(args).__name__} {args!r:.60}. Give the arguments of the kernel as a tuple.")
+    Options(symbols=symbols or {}, metadata=metadata or {}, pass_configs=pass_configs or {}, on_unknown=on_unknown).check()
     if isinstance(kernel, Predictor):
         kernel = kernel.kernel
     arch = load_hardware(hw).chip.arch
@@ -100,9 +107,12 @@ def simulate(graph: KernelGraph, hw: HardwareLike = DEFAULT_HARDWARE, *, fidelit
         options: passed on to `gtsim.backend.simulate` (`policy`, `timeline_sm`).
 
     Raises:
+        UsageError: an argument of the wrong kind.
         SimulationError: the graph cannot run on this GPU; says why and what to do.
         HardwareError: no such hardware, or a wrong override.
     """
+    check_graph(graph)
+    Options(clock_mhz=clock_mhz, fidelity=fidelity, overrides=overrides or {}, threads=threads).check()
     machine = load_hardware(hw, overrides)
     result = run_backend(graph, machine, fidelity=fidelity, clock_mhz=clock_mhz, threads=threads, progress=progress, **options)
     seconds = {("lowering" if k == "capture" else k): v for k, v in result.seconds.items()}
@@ -123,7 +133,7 @@ class Predictor:
         self.kernel = kernel
         self.options = options
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Prediction:
+    def __call__(self, *args: Any, **kwargs: Any) -> Prediction | SequencePrediction:
         """Lower the kernel for these arguments and simulate it. Raises what :func:`lower` and :func:`simulate` raise."""
         return run(self.kernel, args, kwargs, self.options)
 
@@ -138,19 +148,26 @@ class Predictor:
 
 
 def run(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any], options: Options,
-        progress: Progress | None = None) -> Prediction:
-    """Lower and simulate once. Raises what :func:`lower` and :func:`simulate` raise."""
+        progress: Progress | None = None) -> Prediction | SequencePrediction:
+    """Lower and simulate once; a program of several kernels gives a sequence. Raises as :func:`lower` and :func:`simulate`."""
+    from .frontend import lower_program
+
     options.check()
     machine = options.hardware()
     started = time.perf_counter()
-    graph = lower(kernel, args, kwargs, hw=machine, symbols=options.symbols, metadata=options.metadata,
-                  pass_configs=options.pass_configs, on_unknown=options.on_unknown)
-    lowered = time.perf_counter() - started
-    prediction = simulate_graph(graph, options, progress)
-    seconds = dict(prediction.result.seconds)
-    # Building the PrimFunc and importing TileLang count as lowering.
-    seconds["lowering"] = lowered - seconds.get("graph", 0.0)
-    return replace(prediction, result=replace(prediction.result, seconds=seconds))
+    graphs = lower_program(kernel, tuple(args), dict(kwargs), arch=machine.chip.arch, symbols=dict(options.symbols) or None,
+                           metadata=dict(options.metadata) or None, pass_configs=dict(options.pass_configs) or None,
+                           on_unknown=options.on_unknown)
+    # Building the PrimFunc and importing TileLang count as lowering, and lowering is shared by the kernels of a program.
+    lowered = time.perf_counter() - started - sum(g.meta.get("seconds", {}).get("graph", 0.0) for g in graphs)
+    made = []
+    for graph in graphs:
+        prediction = simulate_graph(graph, options, progress)
+        seconds = {**prediction.result.seconds, "lowering": lowered / len(graphs)}
+        made.append(replace(prediction, result=replace(prediction.result, seconds=seconds)))
+    if len(made) == 1:
+        return made[0]
+    return SequencePrediction(str(graphs[0].meta.get("program", graphs[0].name)), tuple(made), machine.launch.gap_us)
 
 
 def simulate_graph(graph: KernelGraph, options: Options, progress: Progress | None = None) -> Prediction:
@@ -162,11 +179,15 @@ def simulate_graph(graph: KernelGraph, options: Options, progress: Progress | No
     return replace(made, result=replace(made.result, parameters=parameters))
 
 
+#: "No kernel was given", which None would not tell from a mistake.
+_DECORATE: Any = object()
+
+
 @overload
-def predict(kernel: None = None, **options: Any) -> Callable[[Any], Predictor]: ...
+def predict(**options: Any) -> Callable[[Any], Predictor]: ...
 @overload
 def predict(kernel: Any, **options: Any) -> Any: ...
-def predict(kernel: Any = None, **options: Any) -> Any:
+def predict(kernel: Any = _DECORATE, **options: Any) -> Any:
     """Predict a TileLang kernel.
 
     As a decorator, bare or with options, on a factory that returns a PrimFunc, or on a `tilelang.jit` or autotuned object
@@ -187,13 +208,14 @@ def predict(kernel: Any = None, **options: Any) -> Any:
             "oldest"), `threads`.
 
     Returns:
-        A :class:`Prediction` for a PrimFunc, a :class:`Predictor` for anything else that makes kernels, or a decorator.
+        A :class:`Prediction` for a PrimFunc (a :class:`SequencePrediction` if it launches several kernels), a :class:`Predictor`
+        for anything else that makes kernels, or a decorator.
 
     Raises:
         UsageError: an unknown option, or something that is not a kernel.
     """
     chosen = _options(options)
-    if kernel is None:
+    if kernel is _DECORATE:
         return functools.partial(_decorate, options=chosen)
     if is_prim_func(kernel):
         return run(kernel, (), {}, chosen)

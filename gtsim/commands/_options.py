@@ -15,6 +15,7 @@ from ..hwconfigs import parse_override
 from ..kernel_file import parse_pairs
 from ..prediction import Prediction
 from ..predictor import DEFAULT_HARDWARE, Options
+from ..sequence import SequencePrediction
 
 _KERNEL = "A Python file, and the kernel in it where there are several: gemm.py or gemm.py:make."
 
@@ -112,7 +113,7 @@ def quiet_stdout(json_target: str | None) -> contextlib.AbstractContextManager[A
     return contextlib.redirect_stdout(sys.stderr) if json_target == "-" else contextlib.nullcontext()
 
 
-def output(prediction: Prediction, json_target: str | None, show_report: bool | None) -> None:
+def output(prediction: Prediction | SequencePrediction, json_target: str | None, show_report: bool | None) -> None:
     """Write what the user asked for: JSON, the report, or both."""
     from ..files import write_text
 

@@ -18,7 +18,7 @@ TENSOR_TYPES = ("wgmma", "mma", "tcgen05_mma")
 ASYNC_LOADS = ("tma_load", "cp_async")
 SYNC_TYPES = ("barrier_wait", "barrier_arrive", "cta_sync", "cluster_sync", "wait_group", "commit_group", "fence")
 _WORDS = {
-    "working": "issuing instructions", "queue": "unit busy", "idle": "before first or after last operation",
+    "working": "executing instructions", "queue": "unit busy", "idle": "before first or after last operation",
     "sync": "wait at __syncthreads",
     "data": "wait for data", "control": "scalar control code", "program": "wait for an earlier operation",
     "buffer": "wait for a buffer slot",
@@ -123,6 +123,11 @@ class Facts:
     def l2_peak_gbs(self) -> float:
         """What the L2 can deliver at this clock."""
         return self.hw.resources["l2"].rate_per_cycle * self.result.clock_mhz / 1e3
+
+    @property
+    def l2_write_peak_gbs(self) -> float:
+        """What the L2 can take at this clock."""
+        return self.hw.resources["l2_write"].rate_per_cycle * self.result.clock_mhz / 1e3
 
     @cached_property
     def tensor_bytes(self) -> tuple[int, int]:

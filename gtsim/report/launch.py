@@ -10,19 +10,25 @@ from rich.text import Text
 from .facts import Facts
 from .style import count, percent, plural, titled
 
+#: The limiter of a launch that does not fill the chip.
+GRID = "grid size"
+
 
 def section(facts: Facts) -> RenderableType:
     """Grid, residency and its limiter, waves."""
     r, launch, hw = facts.result, facts.graph.launch, facts.hw
     grid = " x ".join(str(n) for n in launch.grid)
-    resident = f"{plural(r.ctas_per_sm, 'CTA')} ({plural(r.warps_per_sm, 'warp')}) per SM, limited by {r.occupancy_limiter}"
+    fit = f"{plural(r.ctas_per_sm, 'CTA')} ({plural(r.warps_per_sm, 'warp')}) per SM"
+    limiter = r.occupancy_limiter
+    resident = f"up to {fit}, more than the grid fills" if limiter == GRID else f"{fit}, limited by {limiter}"
     needs = (f"a CTA takes {launch.smem_bytes / 1024:.1f} KiB of shared memory and {launch.registers_per_thread} registers "
              "a thread")
     lines = [f"grid {grid} = {plural(r.ctas, 'CTA')} of {launch.threads} threads; {resident}", needs, _waves(facts)]
     if launch.cluster != (1, 1, 1):
         lines.append(f"clusters of {' x '.join(str(n) for n in launch.cluster)} CTAs")
-    mean = (f"a CTA lives {count(r.cta_cycles)} cycles on average; the next one starts {count(hw.launch.cta_gap_cycles)} "
-            "cycles after it")
+    mean = f"a CTA lives {count(r.cta_cycles)} cycles on average"
+    if r.full_waves > 1:
+        mean += f"; the next one starts {count(hw.launch.cta_gap_cycles)} cycles after it"
     return titled("Launch", Text("\n".join([*lines, mean])))
 
 

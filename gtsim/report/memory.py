@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rich.console import RenderableType
+from rich.text import Text
 
 from .facts import Facts
 from .style import columns, nbytes, percent, titled
@@ -13,14 +14,18 @@ def section(facts: Facts) -> RenderableType:
     t = facts.result.traffic
     table = columns(("", "left"), ("read", "right"), ("written", "right"), ("GB/s", "right"), ("of peak", "right"), ("", "left"))
     l2 = facts.gbs(t.l2_read_bytes + t.l2_written_bytes)
+    # Reads and writes have ports of their own: the fuller one counts.
+    l2_share = max(facts.gbs(t.l2_read_bytes) / facts.l2_peak_gbs, facts.gbs(t.l2_written_bytes) / facts.l2_write_peak_gbs)
     dram = facts.gbs(t.dram_read_bytes + t.dram_written_bytes)
-    table.add_row("L2", nbytes(t.l2_read_bytes), nbytes(t.l2_written_bytes), f"{l2:,.0f}", percent(l2 / facts.l2_peak_gbs),
+    table.add_row("L2", nbytes(t.l2_read_bytes), nbytes(t.l2_written_bytes), f"{l2:,.0f}", percent(l2_share),
                   f"{percent(t.l2_hit_rate)} of requests hit")
     table.add_row("DRAM", nbytes(t.dram_read_bytes), nbytes(t.dram_written_bytes), f"{dram:,.0f}",
                   percent(dram / facts.hw.dram.peak_gbs), _rereads(facts))
     read, written = facts.tensor_bytes
     table.add_row("tensors, once", nbytes(read), nbytes(written), "", "", "")
-    return titled("Memory traffic", table)
+    kept = written - t.dram_written_bytes
+    note = f"{nbytes(kept)} of what was written still stand in the L2 at the end" if kept > 0 else ""
+    return titled("Memory traffic", table, *([Text(note, style="dim")] if note else []))
 
 
 def _rereads(facts: Facts) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rich.console import RenderableType
+from rich.text import Text
 
 from .facts import Facts
 from .style import Bar, columns, count, heat, percent, resource_name, titled
@@ -22,4 +23,5 @@ def section(facts: Facts) -> RenderableType | None:
         share, queued = facts.utilization(name), r.queued_cycles.get(name)
         table.add_row(resource_name(name), Bar(share, style=heat(share)), percent(share),
                       "" if queued is None or queued < 0.5 else count(queued))
-    return titled("Busy resources", table)
+    caption = "queueing: cycles that requests waited for the resource, summed over all requests of a CTA (they overlap)"
+    return titled("Busy resources", table, Text(caption, style="dim"))

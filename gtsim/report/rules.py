@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 from ..backend import RoleTime
 from .facts import ASYNC_LOADS, TENSOR_TYPES, Facts
 from .hints import Hint, hint
+from .launch import GRID
 from .style import count, percent, resource_name
 
 #: Busy share from which a memory path counts as nearly used up.
@@ -187,10 +190,11 @@ def exposed_latency(facts: Facts) -> Hint | None:
     if worst is None or share < 0.3:
         return None
     r = facts.result
-    evidence = (f"{worst.role} waits {percent(share)} of its time for data; {r.warps_per_sm} warps an SM (limited by "
+    warps = min(r.warps_per_sm, math.ceil(r.ctas / facts.hw.chip.sm_count) * (r.warps_per_sm // r.ctas_per_sm))
+    evidence = (f"{worst.role} waits {percent(share)} of its time for data; {warps} warps an SM (limited by "
                 f"{r.occupancy_limiter}), DRAM {percent(facts.utilization('dram'))} busy")
     if facts.roles_doing(*TENSOR_TYPES):
         return Hint("Warps load and then wait: a pipelined loop (T.Pipelined with num_stages of 2 or more) fetches ahead.",
                     evidence, share * 0.6)
-    return Hint("Memory latency is exposed: more CTAs an SM or more bytes a thread in flight would hide it.",
-                evidence, share * 0.6)
+    more = "smaller tiles, so that the grid fills the SMs," if r.occupancy_limiter == GRID else "more CTAs an SM"
+    return Hint(f"Memory latency is exposed: {more} or more bytes a thread in flight would hide it.", evidence, share * 0.6)

@@ -71,7 +71,7 @@ def test_version_and_help(gtsim_command) -> None:
 
 @pytest.mark.parametrize(("arguments", "words"), [
     (["simulate", "GRAPH", "--hw", "h20_sxm"], ["h20_sxm", "h200_sxm"]),
-    (["simulate", "GRAPH", "--set", "l2.latency_nea_cycles=3"], ["--set", "l2.latency_near_cycles"]),
+    (["simulate", "GRAPH", "--set", "l2.latency_nea_cycles=3"], ["override", "l2.latency_near_cycles"]),
     (["simulate", "GRAPH", "--set", "nonsense"], ["path=value"]),
     (["simulate", "GRAPH", "--hw-file", "missing.toml"], ["missing.toml"]),
     (["simulate", "GRAPH", "--fidelity", "fine"], ["bulk, line"]),

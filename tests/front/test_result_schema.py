@@ -29,8 +29,11 @@ def fields(value: Any, path: str = "") -> Iterator[str]:
         yield path
 
 
-def documented() -> set[str]:
-    return set(re.findall(r"^\| `([^`]+)` \|", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE))
+def documented(part: int) -> set[str]:
+    """Fields that the page lists: part 0 for one kernel, part 1 for a program of several."""
+    text = PAGE.read_text(encoding="utf-8").split("## Programs of several kernels")[part]
+    cells = re.findall(r"^\| (`[^|]+`) \|", text, flags=re.MULTILINE)
+    return {name for cell in cells for name in re.findall(r"`([^`]+)`", cell)}
 
 
 def predicted(make_gemm) -> dict[str, Any]:
@@ -42,7 +45,21 @@ def predicted(make_gemm) -> dict[str, Any]:
 
 
 def test_every_field_is_documented_and_every_documented_field_exists(make_gemm) -> None:
-    assert set(fields(predicted(make_gemm))) == documented()
+    assert set(fields(predicted(make_gemm))) == documented(0)
+
+
+def test_a_program_adds_its_kernels_and_the_gaps_between_them(make_gemm) -> None:
+    from gtsim.sequence import SequencePrediction
+
+    kernels = (gtsim.simulate(make_gemm(4, 4), clock_mhz=1000), gtsim.simulate(make_gemm(8, 4), clock_mhz=1000))
+    program = SequencePrediction("two", kernels, gap_us=0.5)
+    found = program.to_dict()
+    assert set(found) == documented(1)
+    assert found["time_us"] == pytest.approx(kernels[0].time_us + 0.5 + kernels[1].time_us)
+    assert found["cycles"] == kernels[0].cycles + 500 + kernels[1].cycles
+    assert found["kernels"][1] == kernels[1].to_dict()
+    assert "two: 2 kernels on" in repr(program)
+    assert "between kernels" in program._repr_html_()
 
 
 def test_the_result_is_plain_json_and_survives_a_round_trip(make_gemm) -> None:
