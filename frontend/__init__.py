@@ -17,7 +17,7 @@ from .errors import FrontendError, UnknownStatement
 if TYPE_CHECKING:
     from .tilelang.capture import CapturedKernel
 
-__all__ = ["CapturedKernel", "FrontendError", "UnknownStatement", "capture", "lower", "lower_captured"]
+__all__ = ["CapturedKernel", "FrontendError", "UnknownStatement", "capture", "lower", "lower_captured", "lower_program"]
 
 
 def capture(prim_func: Any, arch: str, pass_configs: Mapping[Any, Any] | None = None) -> CapturedKernel:
@@ -64,6 +64,21 @@ def lower(kernel: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | Non
     prim_func, configs, _ = resolve(kernel, tuple(args), dict(kwargs or {}), arch, pass_configs)
     captured = run(prim_func, arch, configs)
     return lower_captured(captured, symbols=symbols, metadata=metadata, on_unknown=on_unknown, name=name, check=check)
+
+
+def lower_program(kernel: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None, *, arch: str,
+                  symbols: Mapping[str, int] | None = None, metadata: Mapping[str, Any] | None = None,
+                  pass_configs: Mapping[Any, Any] | None = None, on_unknown: str = "error", name: str | None = None,
+                  check: bool = True) -> list[KernelGraph]:
+    """Lower a TileLang program that launches one or more kernels: a graph for each, in stream order, named `name.0`, `name.1`,
+    ... if there are several. Arguments and errors as for :func:`lower`."""
+    from .tilelang.capture import capture as run
+    from .tilelang.lower import lower_program_captured
+    from .tilelang.resolve import resolve
+
+    prim_func, configs, _ = resolve(kernel, tuple(args), dict(kwargs or {}), arch, pass_configs)
+    captured = run(prim_func, arch, configs)
+    return lower_program_captured(captured, symbols=symbols, metadata=metadata, on_unknown=on_unknown, name=name, check=check)
 
 
 def __getattr__(attribute: str) -> Any:

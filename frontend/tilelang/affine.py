@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -10,21 +11,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import FrontendError
-from .expr import Value
+from .expr import LOOP, THREAD, Value, text_of
 from .program import Storage
 
 if TYPE_CHECKING:
-    from .ops.parallel import Nest
     from .translate import Translator
     from .walk import Walk
     from .warps import Share
+
+
+_LOOP_NAME = re.compile(r"\bx\d+\b")
 
 
 class _Zeros(dict[str, Any]):
     """Names that are not loop variables of the nest count as 0."""
 
     def __missing__(self, key: str) -> Any:
-        return 0
+        return _GLOBALS.get(key, 0)
 
 
 class _Functions:
@@ -35,7 +38,7 @@ class _Functions:
     invert = staticmethod(np.logical_not)
 
     def __getattr__(self, name: str) -> Any:
-        return lambda *args: args[0] if args and not isinstance(args[0], str) else 0
+        return lambda *args: args[0] if args and not isinstance(args[0], (str, tuple)) and name != "get" else 0
 
 
 _GLOBALS = {"__builtins__": {}, "min": np.minimum, "max": np.maximum, "R": _Functions(), "NAN": 0}
@@ -46,7 +49,8 @@ class Access:
     """One access of a nest: `mins` are the origins at iteration 0, `dims` say how each index moves.
 
     `used` are the iteration dimensions it depends on, `simple` the iteration dimension that is the index itself (or None) a
-    buffer dimension each, `inner` the step of the last index when the innermost loop advances.
+    buffer dimension each, `inner` the step of the last index when the innermost loop advances, `steps` its step when each
+    iteration dimension advances alone, `width` the contiguous elements behind each position.
     """
 
     storage: Storage
@@ -56,6 +60,8 @@ class Access:
     used: tuple[int, ...]
     simple: tuple[int | None, ...]
     inner: int
+    steps: tuple[int, ...] = ()
+    width: int = 1
     _ranges: dict[Any, tuple[tuple[int, int], ...]] = field(default_factory=dict)
 
     def ranges(self, offset: Sequence[int], extent: Sequence[int]) -> tuple[tuple[int, int], ...]:
@@ -63,7 +69,15 @@ class Access:
         key = (tuple(offset), tuple(extent))
         found = self._ranges.get(key)
         if found is None:
-            found = self._ranges[key] = tuple(_range(code, used, offset, extent) for code, used in self.dims)
+            ranges = [_range(code, used, offset, extent) for code, used in self.dims]
+            if self.width > 1 and ranges:
+                ranges[-1] = (ranges[-1][0], ranges[-1][1] + self.width - 1)
+            gathers = [d for d, (code, used) in enumerate(self.dims) if code is None]
+            if gathers:  # as many rows as there are elements
+                total = math.prod(extent[i] for i in self.used) * self.width
+                others = math.prod(r[1] for d, r in enumerate(ranges) if d not in gathers)
+                ranges[gathers[0]] = (0, max(-(-total // others), 1))
+            found = self._ranges[key] = tuple(ranges)
         return found
 
     def box(self, origin: tuple[Any, ...], offset: Sequence[int],
@@ -95,44 +109,108 @@ def _range(code: Any, used: tuple[int, ...], offset: Sequence[int], extent: Sequ
     mesh = np.ix_(*axes)
     names = _Zeros({f"x{i}": m for i, m in zip(used, mesh, strict=True)})
     values = np.asarray(eval(code, _GLOBALS, names))  # noqa: S307  our own generated text
-    base = int(np.asarray(eval(code, _GLOBALS, _Zeros())))  # noqa: S307
+    base = int(np.asarray(eval(code, _GLOBALS, _Zeros())).reshape(-1)[0])  # noqa: S307
     low, high = int(values.min()), int(values.max())
     return low - base, high - low + 1
 
 
-def describe_access(t: Translator, load: Any, nest: Nest, *, write: bool) -> Access:
-    """Take an indexed access apart. Indices that hold data (gathers) count as one unknown position."""
+def describe_access(t: Translator, load: Any, variables: Sequence[Any], extents: Sequence[int], *, write: bool,
+                    width: int = 1) -> Access:
+    """Take an indexed access apart. An index that holds data (a gather) starts anywhere and counts one position for each value
+    of the loop variables in it."""
     storage = t.program.storage(load.buffer)
-    names = {f"x{i}": i for i in range(len(nest.variables))}
-    zeros = {v: Value("0") for v in nest.variables}
+    names = {f"x{i}": i for i in range(len(variables))}
+    zeros = {v: Value("0") for v in variables}
+    for bound in t.inlined:
+        inside = t.compile.env.get(bound)
+        if inside is not None and _LOOP_NAME.search(inside.src):
+            zeros[bound] = Value(_LOOP_NAME.sub("0", inside.src), inside.flags & ~LOOP)
     mins, dims, simple, keys = [], [], [], []
     used_all: set[int] = set()
     for expr in load.indices:
+        code: Any
+        value = Value("0")
         try:
             value = t.compile(expr)
+            if _gathers(t, expr, variables):
+                raise FrontendError("the index is data")
             env = t.compile.env
             t.compile.env = {**env, **zeros}
             try:
                 start = t.compile(expr)
             finally:
                 t.compile.env = env
-            code: Any = compile(value.src, "<index>", "eval")
-            used = tuple(sorted(names[n] for n in code.co_names if n in names))
-        except FrontendError:
-            start, code, used, value = Value("0"), None, (), Value("?")
+            if start.flags & THREAD:
+                raise FrontendError("a local variable that differs by thread")
+            code = compile(value.src, "<index>", "eval")
+            used = tuple(sorted(names[n] for n in _names(code) if n in names))
+            _range(code, used, (0,) * len(extents), (1,) * len(extents))
+        except (FrontendError, ArithmeticError, TypeError, ValueError):
+            threads = value.flags & THREAD
+            used = tuple(i for i, v in enumerate(variables) if _mentions(t, expr, v)
+                         or (threads and any(v.same_as(w) for w in t.program.thread_vars)))
+            start, code, value = Value("0"), None, Value(f"?{text_of(expr, 200)}")
         used_all.update(used)
         mins.append(Value(start.src, start.flags))
         dims.append((code, used))
         simple.append(names.get(value.src))
         keys.append(value.src)
-    inner, last = 0, len(nest.variables) - 1
-    while last > 0 and nest.extents[last] == 1:
+    steps = tuple(_step(dims[-1], i) if dims else 0 for i in range(len(variables)))
+    inner, last = 0, len(variables) - 1
+    while last > 0 and extents[last] == 1:
         last -= 1
-    if dims and last in dims[-1][1]:
-        code = dims[-1][0]
-        at = [int(np.asarray(eval(code, _GLOBALS, _Zeros({f"x{last}": x})))) for x in (0, 1)]  # noqa: S307
-        inner = at[1] - at[0]
-        if any(last in used for _, used in dims[:-1]):
-            inner = 0
+    if dims and last >= 0 and not any(last in used for _, used in dims[:-1]):
+        inner = steps[last]
     return Access(storage, f"{'w' if write else 'r'}{storage.index}[{','.join(keys)}]", tuple(mins), tuple(dims),
-                  tuple(sorted(used_all)), tuple(simple), inner)
+                  tuple(sorted(used_all)), tuple(simple), inner, steps, width)
+
+
+def _names(code: Any) -> set[str]:
+    found = set(code.co_names) | set(code.co_freevars) | set(code.co_varnames)
+    for constant in code.co_consts:
+        if hasattr(constant, "co_names"):
+            found |= _names(constant)
+    return found
+
+
+def _step(dim: tuple[Any, tuple[int, ...]], i: int) -> int:
+    code, used = dim
+    if code is None or i not in used:
+        return 0
+    at = [int(np.asarray(eval(code, _GLOBALS, _Zeros({f"x{i}": x}))).reshape(-1)[0]) for x in (0, 1)]  # noqa: S307
+    return at[1] - at[0]
+
+
+def _gathers(t: Translator, expr: Any, variables: Sequence[Any]) -> bool:
+    """Whether an index reads a tile at places that move with the loops."""
+    import tvm
+
+    tir = getattr(tvm, "tirx", None) or tvm.tir
+    found = False
+
+    def see(node: Any) -> None:
+        nonlocal found
+        if type(node).__name__ == "BufferLoad":
+            found = found or any(_mentions(t, i, v) for i in node.indices for v in variables)
+        elif type(node).__name__ in ("Var", "SizeVar") and node in t.inlined:
+            found = found or _gathers(t, t.inlined[node], variables)
+
+    tir.stmt_functor.post_order_visit(tir.Evaluate(expr), see)
+    return found
+
+
+def _mentions(t: Translator, expr: Any, var: Any) -> bool:
+    import tvm
+
+    tir = getattr(tvm, "tirx", None) or tvm.tir
+    found = False
+
+    def see(node: Any) -> None:
+        nonlocal found
+        if type(node).__name__ in ("Var", "SizeVar"):
+            bound = t.inlined.get(node)
+            if node.same_as(var) or (bound is not None and _mentions(t, bound, var)):
+                found = True
+
+    tir.stmt_functor.post_order_visit(tir.Evaluate(expr), see)
+    return found

@@ -49,6 +49,7 @@ class ExprCompiler:
     load: Callable[[Any], Value]
     env: dict[Any, Value] = field(default_factory=dict)
     hoisted: dict[str, str] = field(default_factory=dict)
+    guarded: int = 0  #: conditions around the expression that are evaluated together with it
 
     def __call__(self, expr: Any) -> Value:
         """The value of `expr` with its block-only parts hoisted out of the program."""
@@ -165,7 +166,10 @@ class ExprCompiler:
     def _choose(self, c: Any, t: Any, f: Any, whole: Any) -> Value:
         if is_float(whole):
             return OPAQUE
-        cond, yes, no = self._compile(c), self._compile(t), self._compile(f)
+        cond = self._compile(c)
+        self.guarded += 1
+        yes, no = self._compile(t), self._compile(f)
+        self.guarded -= 1
         if cond.flags & (BLOCK | THREAD):
             return self._join("R.where({}, {}, {})", cond, yes, no)
         return self._join("({1} if {0} else {2})", cond, yes, no)

@@ -11,6 +11,7 @@ from ..errors import FrontendError
 from .program import Program, Storage
 
 REGISTER_FILE = 65536  #: 32-bit registers of an SM
+MAX_REGISTERS = 255  #: 32-bit registers of a thread
 BASE_REGISTERS = 32  #: addresses, counters, temporaries (observed floor of TileLang kernels, TILELANG_IR section 18)
 
 
@@ -76,4 +77,15 @@ def registers_per_thread(program: Program, storages: Iterable[Storage], *, reall
             size = s.nbytes / 4
             words += size / math_threads if s.scope == "fragment" else max(size, 1)
     need = int(-(-(BASE_REGISTERS + words) // 8) * 8)
-    return max(min(need, 255, cap), 16)
+    return max(min(need, MAX_REGISTERS, cap), 16)
+
+
+def spill_warning(storages: Iterable[Storage], math_threads: int) -> str | None:
+    """Says so if one register tile alone takes more registers than a thread can have."""
+    largest = max((s for s in storages if s.scope == "fragment"), key=lambda s: s.nbytes, default=None)
+    words = largest.nbytes / 4 / math_threads if largest else 0
+    if largest is None or words <= MAX_REGISTERS:
+        return None
+    return (f"{largest.name} takes {words:.0f} registers of each of {math_threads} threads, and a thread has at most "
+            f"{MAX_REGISTERS}: the compiler will spill to local memory, which gtsim does not model, so the real kernel is much "
+            "slower. Use a smaller tile or more threads.")

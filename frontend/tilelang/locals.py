@@ -23,6 +23,7 @@ class Locals:
 
     program: Program
     flags: dict[Any, int]  #: storage or bound variable -> BLOCK / THREAD
+    scalars: set[Storage] = field(default_factory=set)  #: the local variables that are kept
     used: dict[str, Storage] = field(default_factory=dict)
 
     def _name(self, storage: Storage) -> str:
@@ -51,14 +52,17 @@ class Locals:
     def read(self, storage: Storage, index: Sequence[Value]) -> Value:
         """Source of a load."""
         name = self._name(storage)
-        flags = LOOP | RUN | self.flags.get(storage, 0) & BLOCK
+        flags = LOOP | RUN | self.flags.get(storage, 0) & (BLOCK | THREAD)
+        if flags & THREAD and self._size(storage) == 1:
+            return Value(name, flags)
+        flags &= ~THREAD
         if self._size(storage) > 1:
             return Value(f"R.lane({name}[{self._index(storage, index)}])", flags, tuple(w for i in index for w in i.work))
         return Value(f"R.lane({name})", flags)
 
     def write(self, translator: Translator, storage: Storage, index: Sequence[Value], value: Value) -> None:
         """Add the assignment of a store."""
-        if value.flags & THREAD:
+        if value.flags & THREAD and self._size(storage) > 1:
             raise UnknownStatement(f"the local variable {storage.name!r} differs by thread, which is not supported")
         name = self._name(storage)
         if self._size(storage) > 1:
@@ -82,7 +86,7 @@ class Locals:
         for s in statements:
             for store in stores(s):
                 storage = self.program.storage(store.buffer)
-                if storage.scope == "local" and not str(store.buffer.dtype).startswith(("float", "bfloat")):
+                if storage in self.scalars:
                     out.add(self._name(storage))
         return out
 
@@ -106,7 +110,7 @@ def assigns(s: Any) -> bool:
     return bool(stores(s))
 
 
-def scan_locals(program: Program) -> Locals:
+def scan_locals(program: Program, scalars: set[Storage]) -> Locals:
     """Find what each local variable and bound name may depend on."""
     import tvm
 
@@ -132,7 +136,7 @@ def scan_locals(program: Program) -> Locals:
                 new |= flags.get(r, 0)
             if new != flags.get(target, 0):
                 flags[target], changed = new, True
-    return Locals(program, flags)
+    return Locals(program, flags, scalars)
 
 
 def _dependences(program: Program, value: Any) -> tuple[int, list[Any]]:
@@ -154,7 +158,7 @@ def _dependences(program: Program, value: Any) -> tuple[int, list[Any]]:
                 refs.append(node)
         elif kind == "BufferLoad":
             scope = str(node.buffer.scope())
-            if scope == "global":
+            if scope == "global" or scope.startswith("shared") or scope == "local.fragment":
                 own |= BLOCK
             elif scope in ("local", "local.var"):
                 refs.append(program.storage(node.buffer))

@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from ...graph import GraphError, KernelGraph, TileGraphBuilder
+from ...graph import CheckError, GraphError, KernelGraph, TileGraphBuilder
+from ...graph import check as check_graph
 from ..errors import FrontendError
 from .capture import CapturedKernel, plain_configs
 from .emit import emit
-from .launch import block_coordinates, launch_positions, registers_per_thread
+from .launch import block_coordinates, launch_positions, registers_per_thread, spill_warning
 from .memory import plan_memory
-from .program import Storage, parse
+from .program import Storage, kernel_count, parse
 from .translate import Translator
 from .walk import Shared, Split, Walk
 from .widths import swizzle_span
@@ -27,7 +28,7 @@ MAX_CLASSES = 4096
 
 def lower_captured(captured: CapturedKernel, *, symbols: Mapping[str, int] | None = None,
                    metadata: Mapping[str, Any] | None = None, on_unknown: str = "error", name: str | None = None,
-                   check: bool = True) -> KernelGraph:
+                   check: bool = True, index: int | None = None) -> KernelGraph:
     """Build the kernel graph of a captured kernel.
 
     Args:
@@ -37,6 +38,7 @@ def lower_captured(captured: CapturedKernel, *, symbols: Mapping[str, int] | Non
         on_unknown: "error", or "warn" to keep uninterpretable statements as `opaque` nodes.
         name: name of the graph; the kernel's by default.
         check: run :func:`gtsim.graph.check` on the result.
+        index: which kernel of a program that holds several.
 
     Raises:
         FrontendError: the kernel cannot be interpreted; the message names the statement.
@@ -45,18 +47,28 @@ def lower_captured(captured: CapturedKernel, *, symbols: Mapping[str, int] | Non
     collecting = gc.isenabled()
     gc.disable()  # the walk allocates many small tuples and no cycles
     try:
-        return _lower(captured, symbols, metadata, on_unknown, name, check)
+        return _lower(captured, symbols, metadata, on_unknown, name, check, index)
     finally:
         if collecting:
             gc.enable()
 
 
+def lower_program_captured(captured: CapturedKernel, *, symbols: Mapping[str, int] | None = None,
+                           metadata: Mapping[str, Any] | None = None, on_unknown: str = "error", name: str | None = None,
+                           check: bool = True) -> list[KernelGraph]:
+    """The kernel graphs of a captured program, one a launch, in stream order. Arguments as for :func:`lower_captured`."""
+    count = kernel_count(captured)
+    base = name or captured.name
+    return [lower_captured(captured, symbols=symbols, metadata=metadata, on_unknown=on_unknown,
+                           name=base if count == 1 else f"{base}.{i}", check=check, index=i) for i in range(count)]
+
+
 def _lower(captured: CapturedKernel, symbols: Mapping[str, int] | None, metadata: Mapping[str, Any] | None, on_unknown: str,
-           name: str | None, check: bool) -> KernelGraph:
+           name: str | None, check: bool, index: int | None) -> KernelGraph:
     if on_unknown not in ("error", "warn"):
         raise FrontendError(f"on_unknown must be 'error' or 'warn', not {on_unknown!r}")
     start = time.perf_counter()
-    program = parse(captured, symbols)
+    program = parse(captured, symbols, index)
     translator = Translator(program, on_unknown)
     run = translator.finish()
     _reserve_workspaces(translator)
@@ -81,16 +93,30 @@ def _lower(captured: CapturedKernel, symbols: Mapping[str, int] | None, metadata
     builder.registers_per_thread = registers_per_thread(
         program, program.storages, reallocates=reallocates, math_threads=32 * len(math_warps) or program.threads,
         operand_words=shared.operand_words, staging=translator.staging if flops else ())
-    slots = sum(len(b.counts) for b in program.barriers)
+    spills = spill_warning(program.storages, 32 * len(math_warps) or program.threads)
+    if spills:
+        translator.warn(spills)
+    slots = sum(len(b.counts) for b in program.barriers if not b.named)
     builder.smem_bytes = memory.nbytes + -(-8 * slots // 16) * 16
     builder.meta.update({
         "kernel": captured.name, "arch": captured.arch, "tilelang": captured.version, "flops": flops, "roles": roles,
         "warnings": list(translator.warnings), "pass_configs": {k: _jsonable(v) for k, v in captured.pass_configs.items()}})
     seconds = {"capture": captured.seconds, "graph": 0.0}
     builder.meta["seconds"] = seconds
-    graph = builder.build(check=check)
+    graph = builder.build(check=False)
+    if check:
+        _refuse(graph)
     seconds["graph"] = time.perf_counter() - start
     return graph
+
+
+def _refuse(graph: KernelGraph) -> None:
+    """Refuse a graph that hangs or goes out of bounds. A race still takes some time: it is a warning."""
+    findings = [f for f in check_graph(graph) if f.severity == "error"]
+    fatal = [f for f in findings if f.kind != "race"]
+    if fatal:
+        raise CheckError(fatal)
+    graph.meta["warnings"].extend(f"race at {f.where}: {f.line()} (gtsim check says more)" for f in findings)
 
 
 def _reserve_workspaces(translator: Translator) -> None:
@@ -137,8 +163,9 @@ def _walk_classes(builder: TileGraphBuilder, shared: Shared, run: Any,
             if e.where:
                 raise
             raise type(e)(e.problem, where=translator.where(e), fix=e.fix) from e
-        if not walk.records:
-            raise FrontendError("the kernel does nothing", where=shared.program.name)
+        if not walk.records:  # these blocks return at once
+            walk.ctl(1, 1, "exit")
+            walk.flush()
         for role in emit(walk.records, template):
             roles[role] = None
         builder.add_instances(template, blocks[members], walk.columns, positions[members])
@@ -152,4 +179,4 @@ def _jsonable(value: Any) -> Any:
     return value if isinstance(value, (bool, int, float, str, type(None))) else str(value)
 
 
-__all__ = ["GraphError", "lower_captured"]
+__all__ = ["GraphError", "lower_captured", "lower_program_captured"]

@@ -29,10 +29,16 @@ FUNCTIONS: dict[str, dict[str, float]] = {
     "min": {"alu": 1}, "popcount": {"int": 1}, "atan2": {"fma": 12, "sfu": 1}, "ieee_add": {"fma": 1},
     "ieee_sub": {"fma": 1}, "ieee_mul": {"fma": 1}, "ieee_fmaf": {"fma": 1}, "ieee_frcp": {"fma": 2, "sfu": 1},
     "ieee_fsqrt": {"fma": 2, "sfu": 2}, "ieee_frsqrt": {"sfu": 1}, "ieee_fdiv": {"fma": 2, "sfu": 1},
-    "mul_hi": {"int": 1},
+    "mul_hi": {"int": 1}, "tvm_warp_shuffle": {"shuffle": 1}, "tvm_warp_shuffle_up": {"shuffle": 1},
+    "tvm_warp_shuffle_down": {"shuffle": 1}, "tvm_warp_activemask": {"int": 1}, "any_sync": {"int": 1}, "all_sync": {"int": 1},
+    "ballot_sync": {"int": 1}, "shfl_sync": {"shuffle": 1}, "shfl_xor_sync": {"shuffle": 1}, "shfl_down_sync": {"shuffle": 1},
+    "shfl_up_sync": {"shuffle": 1}, "shuffle_xor_sync": {"shuffle": 1}, "rng_rand": {"int": 20}, "rng_rand_float": {"int": 22},
+    "dp4a": {"int": 1}, "clz": {"int": 1}, "ctz": {"int": 1}, "ffs": {"int": 1}, "hash": {"int": 8},
 }
 DIVISION = {"fma": 2.0, "sfu": 1.0}
-_FREE = ("infinity", "reinterpret", "likely", "min_value", "max_value")
+_FREE = ("infinity", "reinterpret", "likely", "min_value", "max_value", "access_ptr", "address_of", "tvm_access_ptr",
+         "type_annotation", "get_lane_idx", "get_warp_idx", "get_warp_idx_sync", "get_warp_group_idx", "__ldg", "ldg", "pack_b16",
+         "loop_break", "block_rank_in_cluster")
 
 
 def conversion(source: str, target: str) -> dict[str, float]:
@@ -190,6 +196,11 @@ class OpCounter:
         if name.startswith(("bitwise_", "shift_")):
             return self._node(name, parts, {"int": 1.0} if data else {}, str(e.dtype), data)
         mix = FUNCTIONS.get(name.lstrip("_").removeprefix("fast_"))
+        if mix is None and "atomic" in name:
+            mix = {"int": 1.0}
+        if mix is None and name in ("call_pure_extern", "call_extern"):
+            inner = str(getattr(e.args[0], "value", "")).strip("_").removeprefix("h")
+            mix = FUNCTIONS.get(inner.removesuffix("f"), {"int": 2.0})
         if mix is None:
             raise UnknownStatement(f"the function {op_name(e)} in element-wise code is not supported", where=text_of(e))
         return self._node(name, parts, mix, str(e.dtype), data, name in ("max", "min", "fma"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +13,7 @@ from .expr import BLOCK, THREAD, ExprCompiler, Value, text_of
 
 _SCOPES = {"global": "global", "shared": "shared", "shared.dyn": "shared", "local.fragment": "fragment", "local": "local",
            "local.var": "local", "local.reducer": "fragment", "shared.tmem": "tmem"}
+_CUSTOM = {"tfloat32": "float32"}
 _BARRIERS = ("shared.barrier", "shared.cluster_barrier")
 
 
@@ -26,6 +28,7 @@ class Storage:
     shape: tuple[int, ...]
     strides: tuple[int, ...] = ()
     dynamic: bool = True  #: dynamic shared memory (static otherwise)
+    source_dtype: str = ""  #: element type as the IR spells it
 
     @property
     def bits(self) -> int:
@@ -55,6 +58,7 @@ class BarrierArray:
 
     name: str
     counts: list[int]
+    named: bool = False  #: a hardware named barrier, not an mbarrier in shared memory
 
 
 @dataclass
@@ -85,14 +89,16 @@ class Program:
         known: list[Storage] = self._by_data.setdefault(key, [])
         shape = tuple(self.size(e, buffer) for e in buffer.shape)
         for storage in known:
-            if storage.shape == shape and storage.dtype == str(buffer.dtype):
+            if storage.shape == shape and storage.source_dtype == str(buffer.dtype):
                 return storage
         scope = str(buffer.scope())
         if scope not in _SCOPES:
             raise FrontendError(f"buffers in scope {scope!r} are not supported", where=str(buffer.name))
         strides = tuple(self.size(e, buffer) for e in buffer.strides) if scope == "global" else ()
         name = str(key.name) if scope != "global" and not known else str(buffer.name)
-        storage = Storage(len(self.storages), name, _SCOPES[scope], str(buffer.dtype), shape, strides, scope == "shared.dyn")
+        dtype = re.sub(r"^custom\[(\w+)\]\d*", lambda m: _CUSTOM.get(m[1], m[1]), str(buffer.dtype))
+        storage = Storage(len(self.storages), name, _SCOPES[scope], dtype, shape, strides, scope == "shared.dyn",
+                          str(buffer.dtype))
         self.storages.append(storage)
         known.append(storage)
         return storage
@@ -134,8 +140,18 @@ def _no_loads(e: Any) -> Value:
     raise FrontendError("a size depends on data", where=text_of(e))
 
 
-def parse(captured: CapturedKernel, symbols: Mapping[str, int] | None = None) -> Program:
+def kernel_count(captured: CapturedKernel) -> int:
+    """How many kernels (launches) the captured program holds."""
+    return sum(len(_launches(f.body)) for _, f in captured.module.functions.items())
+
+
+def parse(captured: CapturedKernel, symbols: Mapping[str, int] | None = None, index: int | None = None) -> Program:
     """Take the captured module apart.
+
+    Args:
+        captured: from `capture`.
+        symbols: values of symbolic sizes and scalar parameters, by name.
+        index: which of several kernels; None demands that there is only one.
 
     Raises:
         FrontendError: several kernels, an unbound symbolic size, or a shape this frontend does not know.
@@ -146,11 +162,11 @@ def parse(captured: CapturedKernel, symbols: Mapping[str, int] | None = None) ->
     func = functions[0]
     bound = _bind_symbols(func, symbols or {}, captured.name)
     launches = _launches(func.body)
-    if len(launches) != 1:
-        raise FrontendError(f"{len(launches)} kernels in this program; several in one program are not supported yet",
-                            where=captured.name, fix="Predict each kernel on its own.")
+    if len(launches) != 1 and index is None:
+        raise FrontendError(f"{len(launches)} kernels in this program, lower() takes one", where=captured.name,
+                            fix="gtsim.frontend.lower_program() gives a graph for each.")
     extents: dict[str, tuple[Any, Any]] = {}
-    node = launches[0]
+    node = launches[index or 0]
     while type(node).__name__ == "AttrStmt" and str(node.attr_key) == "thread_extent":
         extents[str(node.node.thread_tag)] = (node.node.var, node.value)
         node = node.body
@@ -218,6 +234,10 @@ def _bind_symbols(func: Any, symbols: Mapping[str, int], name: str) -> dict[Any,
                     free[e] = int(symbols[str(e.name)])
                 elif not str(e.dtype).startswith(("float", "bfloat", "handle")):
                     missing.append(str(e.name))
+    unknown = [s for s in symbols if s not in names]
+    if unknown:
+        raise FrontendError(f"there is no symbolic size {unknown[0]!r}", where=name,
+                            fix=f"It has {', '.join(sorted(names))}." if names else "All of its sizes are fixed.")
     if missing:
         one = missing[0]
         raise FrontendError(f"the symbolic size {', '.join(map(repr, dict.fromkeys(missing)))} has no value", where=name,

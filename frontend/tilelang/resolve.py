@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import os
+import traceback
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -46,7 +48,7 @@ def resolve(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any], arch: s
         except FrontendError:
             raise
         except Exception as e:
-            raise FrontendError(f"{name} raised {type(e).__name__}: {shorten(str(e), 300)}", where=name,
+            raise FrontendError(f"{name} raised {type(e).__name__}: {shorten(str(e), 300)}", where=_line_of(e, inner) or name,
                                 fix="Fix the factory or its arguments.") from e
     if hasattr(made, "prim_func") and not _is_prim_func(made):
         made = made.prim_func
@@ -54,6 +56,13 @@ def resolve(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any], arch: s
         raise FrontendError(f"{name} returned {type(made).__name__}, not a PrimFunc", where=name,
                             fix="Return the function decorated with @T.prim_func.")
     return made, configs, name
+
+
+def _line_of(error: Exception, function: Any) -> str:
+    """`file.py:12`, the line of the factory's own file that raised; empty if it cannot be told."""
+    file = getattr(getattr(function, "__code__", None), "co_filename", None)
+    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == file]
+    return f"{os.path.basename(file)}:{lines[-1]}" if file and lines else ""
 
 
 def _is_prim_func(thing: Any) -> bool:

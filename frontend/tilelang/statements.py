@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from ..errors import FrontendError, UnknownStatement
-from .expr import BLOCK, LOOP, RUN, THREAD, Value, is_float, op_name, text_of
+from .expr import BLOCK, LOOP, OPAQUE, RUN, THREAD, Value, op_name, text_of
 from .locals import assigns
 from .program import declare
 from .walk import Walk
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 MAX_WHILE = 1_000_000
 _SKIP = ("tirx.type_annotation", "tl.warpgroup_fence_operand", "tl.warpgroup_arrive", "tl.warpgroup_commit_batch",
-         "tl.tcgen05_before_thread_sync", "tl.tcgen05_after_thread_sync", "tl.pdl_trigger", "tl.pdl_sync", "tl.no_set_max_nreg",
+         "tl.tcgen05_before_thread_sync", "tl.tcgen05_after_thread_sync", "tl.no_set_max_nreg",
          "tl.sync_warp", "tl.device_assert", "tl.device_assert_with_msg", "tirx.tvm_call_packed", "tl.assume")
 
 
@@ -77,21 +77,42 @@ class Statements:
             args = [a.value for a in s.value.args]
             self.t.swizzle = (str(args[0]), int(args[1]))
         elif key == "thread_extent" and not {s.node.var} & {*self.t.program.block_vars, *self.t.program.thread_vars}:
-            self.t.unknown(s, "a nested thread axis")
-            return
+            if not self._same_axis(s.node.var, str(s.node.thread_tag)):
+                self.t.unknown(s, "a nested thread axis")
+                return
         self.visit(s.body)
 
+    def _same_axis(self, var: Any, tag: str) -> bool:
+        """A second name of a thread axis of the launch."""
+        letter = tag[-1:]
+        for known, axis in self.t.program.thread_vars.items():
+            if tag.startswith("threadIdx") and "xyz"[axis] == letter:
+                self.t.compile.env[var] = self.t.compile.env[known]
+                self.t.inlined[var] = known
+                return True
+        return False
+
     def _visit_Bind(self, s: Any) -> None:
-        value = self.t.compile(s.value)
+        self.t.inlined[s.var] = s.value
+        try:
+            value = self.t.compile(s.value)
+        except FrontendError:  # data: element-wise code computes it where it is used
+            if s.var in self.t.steering_vars:
+                raise
+            self.t.compile.env.pop(s.var, None)
+            return
+        if value.src == OPAQUE.src:
+            self.t.compile.env.pop(s.var, None)
+            return
         self.t.charge(value)
-        name = self.t.fresh("v")
         flags = value.flags | self.t.locals.flags_of_var(s.var)
-        if value.const is not None and not flags:
+        if value.flags in (0, BLOCK) and (value.const is not None or value.src.isidentifier()) and flags == value.flags:
             self.t.compile.env[s.var] = value
             return
+        name = self.t.fresh("v")
         src = f"R.keep({value.src})" if value.flags & BLOCK and not value.flags & ~BLOCK else value.src
         self.t.line(f"{name} = {src}")
-        self.t.compile.env[s.var] = Value(name, flags)
+        self.t.compile.env[s.var] = Value(name, flags | LOOP)
 
     def _visit_LetStmt(self, s: Any) -> None:
         self._visit_Bind(s)
@@ -112,7 +133,17 @@ class Statements:
         self._if(s.condition, [s], s.else_case)
 
     def _if(self, condition: Any, parts: list[Any], else_case: Any) -> None:
-        value = self.t.compile(condition)
+        try:
+            value = self.t.compile(condition)
+        except FrontendError:
+            if not all(elementwise_only(p) for p in (*(p.then_case for p in parts), else_case) if p is not None):
+                raise
+            from .ops.parallel import parallel_nest
+
+            self.t.warn(f"data decides the branch {text_of(condition, 60)}: it is counted as taken")
+            for part in parts:  # a predicate on data: each thread decides for itself
+                parallel_nest(self.t, part)
+            return
         if value.const is not None:
             if value.const:
                 for part in parts:
@@ -167,10 +198,13 @@ class Statements:
 
     def _visit_For(self, s: Any) -> None:
         kind = int(s.kind)
-        if kind == 1:
+        if kind in (1, 2):
             from .ops.parallel import parallel_nest
 
             parallel_nest(self.t, s)
+            return
+        if kind == 4 and self._same_axis(s.loop_var, str(s.thread_binding.thread_tag)):
+            self.visit(s.body)
             return
         start, extent = self.t.compile(s.min), self.t.compile(s.extent)
         name = self.t.fresh("v")
@@ -225,7 +259,7 @@ class Statements:
 
     def _visit_BufferStore(self, s: Any) -> None:
         storage = self.t.program.storage(s.buffer)
-        if storage.scope == "local" and not is_float(s.value):
+        if self.t.is_scalar(storage):
             value = self.t.compile(s.value)
             self.t.charge(value)
             self.t.locals.write(self.t, storage, [self.t.compile(i) for i in s.indices], value)
@@ -241,6 +275,7 @@ class Statements:
         if type(call).__name__ != "Call":
             return
         from .ops import handler
+        from .ops.nest import element_call_of
 
         name = op_name(call)
         if name in _SKIP:
@@ -251,10 +286,32 @@ class Statements:
             self.t.line("break")
             return
         found = handler(name)
+        if found is None and element_call_of(name) is not None:
+            from .ops.parallel import parallel_nest
+
+            parallel_nest(self.t, s)
+            return
         if found is None:
             self.t.unknown(s, name)
             return
         found(self.t, call)
+
+
+def elementwise_only(s: Any) -> bool:
+    """Whether a statement holds element-wise and thread-level code only: no tile operations, no synchronisation."""
+    import tvm
+
+    from .ops import handler
+
+    found = True
+
+    def see(node: Any) -> None:
+        nonlocal found
+        if type(node).__name__ == "Evaluate" and type(node.value).__name__ == "Call" and handler(op_name(node.value)) is not None:
+            found = False
+
+    (getattr(tvm, "tirx", None) or tvm.tir).stmt_functor.post_order_visit(s, see)
+    return found
 
 
 def endless(text: str) -> FrontendError:

@@ -6,6 +6,7 @@ their origins as arguments; the function is then run by a :class:`~.walk.Walk` f
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from .layouts import Layouts
 from .locals import Locals, scan_locals
 from .program import Program, Storage
 from .statements import Statements, endless
+from .steering import steering
 from .walk import Walk
 
 
@@ -51,7 +53,10 @@ class Translator:
         self.layouts, self.usage = Layouts(), Usage()
         self.warnings: dict[str, None] = {}
         self.swizzle: tuple[str, int] | None = None
-        self.locals: Locals = scan_locals(program)
+        #: on-chip integers, and bound names, that steer control
+        self.tracked, self.steering_vars = steering(program)
+        self.inlined: dict[Any, Any] = {}  #: bound names that element-wise code sees as their expressions
+        self.locals: Locals = scan_locals(program, {s for s in self.tracked if self.is_scalar(s)})
         self.compile = program.compiler(self._load)
         self.in_serial = 0  #: serial loops around the current statement
         self.reason = "control"
@@ -125,6 +130,11 @@ class Translator:
     def time(self) -> int:
         """Position, in statement order, of the operation issued last."""
         return self._time
+
+    def forget(self, storage: Storage) -> None:
+        """The operation about to be issued writes something that is not computed here."""
+        if storage in self.tracked and not self.is_scalar(storage):
+            self.line(f"R.contents.forget({storage.index})")
 
     def scratch(self, name: str, shape: tuple[int, ...], dtype: str, scope: str = "fragment") -> Storage:
         """A buffer the program does not name: registers a value passes through, or a workspace the compiler adds."""
@@ -224,20 +234,29 @@ class Translator:
             self.charge(value)
         return array.name, self.uniform(value)
 
+    def is_scalar(self, storage: Storage) -> bool:
+        """Whether a buffer is a counter: one steering integer a thread, kept as a Python variable."""
+        return storage.scope == "local" and storage in self.tracked and math.prod(storage.shape) == 1
+
     def _load(self, e: Any) -> Value:
         if self.program.barrier(e.buffer) is not None:
             raise FrontendError("a barrier is read as data", where=text_of(e))
         storage = self.program.storage(e.buffer)
         if is_float(e):
             return OPAQUE
-        if storage.scope == "local":
-            return self.locals.read(storage, [self.compile(i) for i in e.indices])
+        parts = [self.compile(i) for i in e.indices]
+        if self.is_scalar(storage):
+            return self.locals.read(storage, parts)
+        index = ", ".join(p.src for p in parts)
+        work = tuple(w for p in parts for w in p.work)
+        flags = BLOCK | LOOP | RUN
+        for p in parts:
+            flags |= p.flags
         if storage.scope == "global":
-            parts = [self.compile(i) for i in e.indices]
-            flags = BLOCK | LOOP | RUN
-            index = ", ".join(p.src for p in parts)
-            return Value(f"R.load({storage.name!r}, {storage.shape}, ({index},), {text_of(e)!r})", flags,
-                         tuple(w for p in parts for w in p.work))
+            guarded = ", True" if self.compile.guarded or flags & THREAD else ""
+            return Value(f"R.load({storage.name!r}, {storage.shape}, ({index},), {text_of(e)!r}{guarded})", flags, work)
+        if storage in self.tracked:
+            return Value(f"R.contents.get({storage.index}, ({index},), {text_of(e)!r})", flags, work)
         raise FrontendError(f"control flow reads the on-chip buffer {storage.name!r}", where=text_of(e),
                             fix="Values that steer control must come from arguments or metadata.")
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from ...graph import Column, TemplateBuilder, TileRef
 from ..errors import FrontendError
+from .contents import Contents, load
 from .layouts import Layouts
 from .program import Program, Storage
 from .sync import Access, Hazards
@@ -67,9 +68,12 @@ class Walk:
         self.columns: dict[str, Any] = {}
         self.records: list[Record] = []
         self.loop, self.flops = "", 0
+        self.attached: dict[tuple[int, ...], int] = {}  #: first record behind the last asynchronous arrival, by warps
+        self.named: dict[tuple[str, tuple[int, ...]], int] = {}  #: phases of named barriers, by name and warps
         self.pending: dict[Active, list[Any]] = {}
         self.hazards = Hazards(shared.aliases)
         self.blocks = tuple(int(b[0]) if (b == b[0]).all() else b.astype(np.int64) for b in blocks.T)
+        self.contents = Contents(shared.program.storages, shared.metadata, len(blocks))
         self._actives: dict[bytes, Active] = {}
         self._kept: dict[int, tuple[Any, Any]] = {}
         self._by_content: dict[bytes, int] = {}
@@ -153,25 +157,9 @@ class Walk:
         """Thread mask of the first thread of each `every` threads (of the CTA if 0)."""
         return self.tid % every == 0 if every else self.tid == 0
 
-    def load(self, name: str, shape: tuple[int, ...], index: tuple[Any, ...], text: str) -> Any:
-        """An element of a global integer tensor, from the metadata.
-
-        Raises:
-            FrontendError: no metadata for it, or the wrong shape or range.
-        """
-        data = self.shared.metadata.get(name)
-        if data is None:
-            raise FrontendError(f"control flow reads the tensor {name!r}, shape {list(shape)}, whose contents are not known",
-                                where=text, fix=f"Pass its values: metadata={{{name!r}: array}}.")
-        array = np.asarray(data)
-        if array.shape != shape or array.dtype.kind not in "iub":
-            raise FrontendError(f"metadata {name!r} has shape {list(array.shape)} and type {array.dtype}, the kernel needs "
-                                f"integers of shape {list(shape)}", where=text)
-        try:
-            value = array[index]
-        except IndexError as e:
-            raise FrontendError(f"metadata {name!r} is read outside its shape: {e}", where=text) from None
-        return value.astype(np.int64) if isinstance(value, np.ndarray) else int(value)
+    def load(self, name: str, shape: tuple[int, ...], index: tuple[Any, ...], text: str, guarded: bool = False) -> Any:
+        """An element of a global integer tensor, from the metadata."""
+        return load(self.shared.metadata, name, shape, index, text, guarded)
 
     # -- who executes ------------------------------------------------------------------------------------------------------
 

@@ -41,7 +41,8 @@ class Share:
 
 
 def even_shares(parts: Sequence[tuple[int, ...]], extents: Sequence[int]) -> list[Share]:
-    """Split the first dimension that the number of warpgroups divides; keep the whole box if none does."""
+    """Split the first dimension that the number of warpgroups divides, else the first that is long enough, in uneven pieces; one
+    warpgroup does it alone if none is."""
     n = len(parts)
     zero = (0,) * len(extents)
     total = math.prod(extents)
@@ -53,7 +54,13 @@ def even_shares(parts: Sequence[tuple[int, ...]], extents: Sequence[int]) -> lis
             return [Share(w, tuple(i * size if x == d else 0 for x in range(len(extents))),
                           tuple(size if x == d else e for x, e in enumerate(extents)), total // n)
                     for i, w in enumerate(parts)]
-    return [Share(w, zero, tuple(extents), -(-total // n)) for w in parts]
+    for d, extent in enumerate(extents):
+        if extent > n:
+            edges = [extent * i // n for i in range(n + 1)]
+            return [Share(w, tuple(edges[i] if x == d else 0 for x in range(len(extents))),
+                          tuple(edges[i + 1] - edges[i] if x == d else e for x, e in enumerate(extents)),
+                          total // extent * (edges[i + 1] - edges[i])) for i, w in enumerate(parts)]
+    return [Share(parts[0], zero, tuple(extents), total)]
 
 
 @dataclass(frozen=True)

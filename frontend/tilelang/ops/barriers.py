@@ -6,6 +6,7 @@ from typing import Any
 
 from ...errors import UnknownStatement
 from ..expr import text_of
+from ..program import BarrierArray
 from ..translate import Translator
 from ..walk import Walk
 from . import tile_op
@@ -69,20 +70,80 @@ def mbarrier_expect_tx(t: Translator, call: Any) -> None:
     _, _ = t.slot(call.args[0])
 
 
+class Rendezvous:
+    """A named barrier that warps of several roles meet at. `waits`: bar.sync, else bar.arrive."""
+
+    def __init__(self, name: str, count: int, waits: bool) -> None:
+        self.name, self.count, self.waits = name, count, waits
+
+    def __call__(self, walk: Walk) -> None:
+        """Record an arrival of each warpgroup, then the waits."""
+        active, bar = walk.active, walk.shared.barriers[self.name][0]
+        if self.waits and active.threads == self.count:
+            walk.sync(implicit=False)
+            return
+        for warps, lanes in zip(active.parts, active.lanes, strict=True):
+            walk.put("barrier_arrive", warps, f"arrive({self.name})", attrs={"barrier": self.name, "count": lanes},
+                     arrive=((bar, lanes),))
+        for warps in active.parts:
+            phase = walk.named.get((self.name, warps), 0)
+            walk.named[self.name, warps] = phase + 1
+            if self.waits:
+                walk.put("barrier_wait", warps, f"sync({self.name})", attrs={"barrier": self.name}, wait=(bar, phase & 1))
+        walk.hazards.clear(active)
+
+
+def _named(t: Translator, number: Any, count: Any, waits: bool) -> None:
+    name, threads = f"named{t.constant(number)}", t.constant(count)
+    known = next((b for b in t.program.barriers if b.name == name), None)
+    if known is None:
+        t.program.barriers.append(BarrierArray(name, [threads], named=True))
+    elif known.counts != [threads]:
+        raise UnknownStatement(f"named barrier {name!r} is used with {known.counts[0]} and {threads} threads")
+    t.issue(Rendezvous(name, threads, waits))
+
+
 @tile_op("tirx.tvm_storage_sync")
 def storage_sync(t: Translator, call: Any) -> None:
-    """`__syncthreads()` or a named barrier over the executing threads."""
+    """`__syncthreads()` or a named barrier."""
+    if len(call.args) > 2:
+        _named(t, call.args[1], call.args[2], True)
+        return
+
     def sync(walk: Walk) -> None:
         walk.sync(implicit=False)
 
     t.issue(sync)
 
 
-@tile_op("tl.sync_grid", "tl.cluster_sync", "tl.cluster_arrive", "tl.cluster_wait", "tl.ptx_arrive_cluster_barrier",
-         "tl.named_barrier_arrive")
+@tile_op("tl.named_barrier_arrive")
+def named_arrive(t: Translator, call: Any) -> None:
+    """`bar.arrive id, count`."""
+    _named(t, call.args[0], call.args[1], False)
+
+
+@tile_op("tl.sync_grid")
+def sync_grid(t: Translator, call: Any) -> None:
+    """Cooperative grid barrier: CTAs are simulated without each other, so only its own block waits."""
+    t.warn("sync_grid: the wait for the other blocks is not modelled")
+
+    def sync(walk: Walk) -> None:
+        walk.sync(implicit=False, source="sync_grid")
+
+    t.issue(sync)
+
+
+@tile_op("tl.pdl_trigger", "tl.pdl_sync")
+def pdl(t: Translator, call: Any) -> None:
+    """Programmatic dependent launch concerns two kernels; it costs nothing within one."""
+    t.warn("programmatic dependent launch is not modelled: kernels are predicted one after the other")
+
+
+@tile_op("tl.cluster_sync", "tl.cluster_arrive", "tl.cluster_wait", "tl.ptx_arrive_cluster_barrier", "tl.clc_try_cancel",
+         "tl.clc_try_cancel_multicast")
 def not_yet(t: Translator, call: Any) -> None:
     """Synchronisation across CTAs."""
-    raise UnknownStatement(f"{call.op.name} is not supported yet", where=text_of(call))
+    raise UnknownStatement(f"{call.op.name} is not supported yet: clusters are not modelled", where=text_of(call))
 
 
 @tile_op("tl.fence_proxy_async", "tl.fence_barrier_init")

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from ...errors import UnknownStatement
-from ..expr import op_name, text_of
+from ..expr import THREAD, op_name, text_of
 from ..opcount import conversion
 from ..program import Storage
 from ..sync import Access
@@ -147,6 +147,37 @@ def _steps(t: Translator, src: Region, dst: Region, marks: dict[str, Any], async
     return table[a, b]
 
 
+def _loop_copy(call: Any) -> Any:
+    """A copy whose place differs by thread, as the loop that each thread executes."""
+    import tvm
+
+    tir = getattr(tvm, "tirx", None) or tvm.tir
+    loads, extents = zip(*((a.args[0], [int(e.value) for e in list(a.args)[2:]]) for a in call.args[:2]), strict=True)
+    sizes = [e for e in extents[1] if e != 1]
+    names = [tir.Var(f"c{i}", "int32") for i in range(len(sizes))]
+
+    def index(load: Any, size: list[int]) -> list[Any]:
+        left = iter(names)
+        return [m if e == 1 else m + next(left) for m, e in zip(load.indices, size, strict=True)]
+
+    value = tir.BufferLoad(loads[0].buffer, index(loads[0], extents[0]))
+    target = loads[1].buffer
+    body = tir.BufferStore(target, value if str(value.dtype) == str(target.dtype) else tir.Cast(str(target.dtype), value),
+                           index(loads[1], extents[1]))
+    for i, (name, size) in reversed(list(enumerate(zip(names, sizes, strict=True)))):
+        kind = tir.ForKind.VECTORIZED if i == len(sizes) - 1 else tir.ForKind.SERIAL
+        body = tir.For(name, 0, size, kind, body)
+    return body
+
+
+def follow(t: Translator, src: Region, dst: Region) -> None:
+    """Keep the contents of a buffer that steers control."""
+    if dst.storage in t.tracked and not t.is_scalar(dst.storage):
+        mins = [", ".join(v.src for v in r.mins) for r in (src, dst)]
+        t.line(f"R.contents.copy({src.storage.index}, ({mins[0]},), {src.extents}, {dst.storage.index}, ({mins[1]},), "
+               f"{dst.extents}, {'copy(' + src.storage.name + ')'!r})")
+
+
 @tile_op("tl.tileop.copy", "tl.tileop.async_copy")
 def copy(t: Translator, call: Any) -> None:
     """`T.copy(src, dst)`."""
@@ -156,7 +187,13 @@ def copy(t: Translator, call: Any) -> None:
         raise UnknownStatement("a copy to another CTA is not supported yet", where=text_of(call))
     if "barrier" in marks:
         raise UnknownStatement("a copy with its own barrier is not supported", where=text_of(call), fix="Use T.tma_copy.")
+    if any(v.flags & THREAD for r in (src, dst) for v in r.mins):
+        from .parallel import parallel_nest
+
+        parallel_nest(t, _loop_copy(call))
+        return
     t.touch(src.storage, dst.storage)
+    follow(t, src, dst)
     scopes = (src.storage.scope, dst.storage.scope)
     if scopes == ("shared", "global") and _tma_store_possible(t, src, dst, marks):
         t.usage.swizzled.add(src.storage)

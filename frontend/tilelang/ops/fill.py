@@ -56,3 +56,7 @@ def fill(t: Translator, call: Any) -> None:
     if region.storage.scope == "shared":
         t.usage.generic.add(region.storage)
     t.issue(Fill(t, region), t.origins(region))
+    if region.storage in t.tracked and not t.is_scalar(region.storage):
+        mins = ", ".join(v.src for v in region.mins)
+        value = t.compile(call.args[1]).src
+        t.line(f"R.contents.fill({region.storage.index}, ({mins},), {region.extents}, {value})")

@@ -33,12 +33,17 @@ class Gemm:
     def __init__(self, t: Translator, call: Any, a: Region, b: Region, c: Region) -> None:
         args = call.args
         self.call, self.a, self.b, self.c = call, a, b, c
-        self.trans_a, self.trans_b = bool(t.constant(args[3])), bool(t.constant(args[4]))
-        self.m, self.n, self.k = (t.constant(x) for x in args[5:8])
-        self.policy = t.constant(args[8])
+        self.sparse = "gemm_sp" in op_name(call)
+        at = 5 if self.sparse else 3  #: gemm_sp has the metadata, and whether it is transposed, in between
+        self.trans_a, self.trans_b = (bool(t.constant(args[i])) for i in ((4, 6) if self.sparse else (3, 4)))
+        self.m, self.n, self.k = (t.constant(x) for x in args[at + 2:at + 5])
+        self.work_k = self.k // 2 if self.sparse else self.k  #: two of four elements of A are zero and skipped
         self.kind = op_name(call).rsplit(".", 1)[-1]
         self.target, self.hopper = t.program.target, t.hopper
-        self.dtype = a.storage.dtype
+        self.dtype = _MMA_DTYPE.get(a.storage.dtype, a.storage.dtype)
+        if a.storage.bits == 4:  # twice the int8 rate on Ampere; later tensor cores convert
+            self.dtype = "int8"
+            self.work_k = self.work_k if t.hopper else self.work_k // 2
         self.a_shared, self.b_shared = a.storage.scope == "shared", b.storage.scope == "shared"
         self.source = f"gemm({a.storage.name}, {b.storage.name} -> {c.storage.name})"
         self.generic = t.usage.generic
@@ -65,8 +70,9 @@ class Gemm:
 
         builder = self.call.op.get_attr("TLOpBuilder")
         with self.target:
-            found = str(tvm.get_global_func("tl.GemmGetGemmInstructionKey")(
+            found = str(tvm.get_global_func(f"tl.Gemm{'SP' if self.sparse else ''}GetGemmInstructionKey")(
                 builder(self.call.args, self.call.annotations), warps * 32, self.target))
+        found = found.removesuffix(".sp")
         if found.endswith("wgmma"):
             return "wgmma"
         if found.endswith(".mma"):
@@ -97,8 +103,11 @@ class Gemm:
     def _plan(self, walk: Walk) -> list[Any]:
         active = walk.active
         warps = len(active.warps)
+        if active.threads != 32 * warps:
+            raise FrontendError(f"a product needs whole warps, {active.threads} threads execute it", where=self.text,
+                                fix="Launch a multiple of 32 threads.")
         kind, grid = self.instruction(warps), self.grid(warps)
-        bits = self.a.storage.bits
+        bits = max(self.a.storage.bits, 8)
         rows_a_warp, cols_a_warp = max(self.m // grid.m, 1), max(self.n // grid.n, 1)
         plan, first = [], 0
         for part in active.parts:
@@ -107,18 +116,18 @@ class Gemm:
             m, n = r1 - r0, c1 - c0
             if kind == "wgmma":
                 width, depth = wgmma_width(cols_a_warp), _WGMMA_K.get(bits, 16)
-                count = max(4 * rows_a_warp // 64, 1) * (cols_a_warp // width) * (self.k // depth)
-                attrs = {"m": m, "n": n, "k": self.k, "dtype": _MMA_DTYPE.get(self.dtype, self.dtype),
+                count = max(4 * rows_a_warp // 64, 1) * (cols_a_warp // width) * (self.work_k // depth)
+                attrs = {"m": m, "n": n, "k": self.work_k, "dtype": self.dtype,
                          "instruction": f"m64n{width}k{depth}", "instructions": count, "a_register": not self.a_shared}
             else:
                 depth = _MMA_K.get(bits, 16)
-                count = max(rows_a_warp // 16, 1) * max(cols_a_warp // 8, 1) * max(self.k // depth, 1)
+                count = max(rows_a_warp // 16, 1) * max(cols_a_warp // 8, 1) * max(self.work_k // depth, 1)
                 words = (rows_a_warp + cols_a_warp) * depth * bits / 32 / 32
                 walk.shared.operand_words = max(walk.shared.operand_words, words)
                 loaded = (rows_a_warp if self.a_shared else 0) + (cols_a_warp if self.b_shared else 0)
-                attrs = {"m": m, "n": n, "k": self.k, "dtype": _MMA_DTYPE.get(self.dtype, self.dtype),
+                attrs = {"m": m, "n": n, "k": self.work_k, "dtype": self.dtype,
                          "instruction": f"m16n8k{depth}", "instructions": count, "a_shared": self.a_shared,
-                         "b_shared": self.b_shared, "smem_bytes": loaded * self.k * bits // 8 * len(part)}
+                         "b_shared": self.b_shared, "smem_bytes": loaded * self.work_k * bits // 8 * len(part)}
             plan.append((part, kind, attrs, (r0, m), (c0, n)))
         return plan
 
@@ -147,7 +156,8 @@ class Gemm:
             tiles = self._tiles.get(key)
             if tiles is None:
                 depth = (0, self.k)
-                left = (depth, rows) if self.trans_a else (rows, depth)
+                half = (0, self.k // 2 if self.sparse else self.k)
+                left = (half, rows) if self.trans_a else (rows, half)
                 right = (cols, depth) if self.trans_b else (depth, cols)
                 ta = walk.tile(self.a.storage, *self._sub(self.a, a, *left))
                 tb = walk.tile(self.b.storage, *self._sub(self.b, b, *right))
@@ -166,29 +176,32 @@ class Gemm:
                 walk.put("mma", part, self.source, reads, tiles[2], attrs)
 
 
-@tile_op("tl.tileop.gemm", "tl.tileop.gemm_py", "tl.tileop.wgmma_gemm")
+@tile_op("tl.tileop.gemm", "tl.tileop.gemm_py", "tl.tileop.wgmma_gemm", "tl.tileop.gemm_sp", "tl.tileop.gemm_sp_py",
+         "tl.tileop.wgmma_gemm_sp")
 def gemm(t: Translator, call: Any) -> None:
     """`T.gemm` and `T.wgmma_gemm`; the number of arguments differs between TileLang releases, the first ten do not."""
-    if op_name(call).endswith("wgmma_gemm") and not t.hopper:
+    if "wgmma" in op_name(call) and not t.hopper:
         raise FrontendError(f"wgmma does not exist on {t.program.arch}", where=text_of(call),
                             fix="Use T.gemm, or the target sm_90a.")
-    a, b, c = (t.region(x) for x in call.args[:3])
+    sparse = "gemm_sp" in op_name(call)
+    a, b, c = (t.region(call.args[i]) for i in ((0, 2, 3) if sparse else (0, 1, 2)))
     if c.storage.scope != "fragment":
         raise FrontendError(f"a GEMM that accumulates in {c.storage.scope} memory is not supported yet", where=text_of(call))
     operation = Gemm(t, call, a, b, c)
     t.layouts.gemm(c.storage, operation.m, operation.n, operation.grid)
     if a.storage.scope == "fragment":
-        t.layouts.gemm(a.storage, operation.m, operation.k, lambda warps: Grid(operation.grid(warps).m, 1))
+        t.layouts.gemm(a.storage, operation.m, operation.work_k, lambda warps: Grid(operation.grid(warps).m, 1))
     for region in (a, b):
         if region.storage.scope == "shared":
             t.usage.swizzled.add(region.storage)
-    clear = t.compile(call.args[9])
+    clear = t.compile(call.args[11 if sparse else 9])
     t.charge(clear)
     t.touch(a.storage, b.storage)
     t.issue(operation, t.origins(a), t.origins(b), t.origins(c), t.uniform(clear))
 
 
-@tile_op("tl.tileop.tcgen05_gemm", "tl.tileop.gemm_blockscaled", "tl.tileop.tcgen05_gemm_blockscaled", "tl.tileop.gemm_sp")
+@tile_op("tl.tileop.tcgen05_gemm", "tl.tileop.gemm_blockscaled", "tl.tileop.tcgen05_gemm_blockscaled",
+         "tl.tileop.tcgen05_gemm_sp")
 def other_gemm(t: Translator, call: Any) -> None:
     """Tensor-core operations whose node types do not exist yet."""
     raise FrontendError(f"{op_name(call).rsplit('.', 1)[-1]} does not exist on {t.program.arch}" if "tcgen05" in op_name(call)

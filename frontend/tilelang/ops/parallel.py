@@ -1,140 +1,107 @@
-"""`T.Parallel` nests, and single stores to tiles: loads, arithmetic, stores."""
+"""`T.Parallel` nests and thread-level code: loads, arithmetic, stores."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import math
 from typing import Any
 
-from ...errors import UnknownStatement
+import numpy as np
+
 from ..affine import Access as TileAccess
 from ..affine import describe_access
-from ..expr import LOOP, Value, op_name, text_of
+from ..expr import LOOP, OPAQUE, THREAD, Value, text_of
 from ..opcount import OpCounter
 from ..program import Storage
 from ..sync import Access
 from ..translate import Translator
 from ..walk import Walk
+from ..warps import Active, Share
 from ..widths import linear_row_bytes, mma_access_bytes, row_alignment, vector_elements
-
-
-@dataclass
-class Nest:
-    """A nest taken apart: its loops, and the accesses and operations of its stores."""
-
-    variables: list[Any] = field(default_factory=list)
-    extents: list[int] = field(default_factory=list)
-    reads: dict[str, TileAccess] = field(default_factory=dict)
-    writes: dict[str, TileAccess] = field(default_factory=dict)
-    atomics: set[str] = field(default_factory=set)
-    title: str = ""
-
-
-class Collector:
-    """Walks the body of a nest once."""
-
-    def __init__(self, t: Translator) -> None:
-        self.t, self.nest = t, Nest()
-        self.stores: list[tuple[Any, float]] = []
-        self.values: list[tuple[Any, float]] = []
-        self.binds: list[Any] = []
-
-    def visit(self, s: Any, scale: float, outer: bool) -> None:
-        """Collect loops, stores and conditions below `s`."""
-        kind = type(s).__name__
-        if kind == "For":
-            extent = self.t.constant(s.extent)
-            if outer and int(s.kind) == 1:
-                self._loop(s.loop_var, extent)
-            elif int(s.kind) == 1:
-                raise UnknownStatement("a parallel loop inside an imperfect nest is not supported")
-            else:  # a serial loop inside: element work, executed extent times
-                self._loop(s.loop_var, extent)
-                outer = False
-            self.visit(s.body, scale, outer)
-        elif kind == "SeqStmt":
-            for part in s.seq:
-                self.visit(part, scale, False)
-        elif kind == "IfThenElse":
-            self.values.append((s.condition, scale))
-            self.visit(s.then_case, scale, False)
-            if s.else_case is not None:
-                self.visit(s.else_case, scale, False)
-        elif kind in ("SBlockRealize", "BlockRealize"):
-            self.visit(s.block.body, scale, outer)
-        elif kind in ("Bind", "LetStmt"):
-            self.binds.append((s.var, s.value))
-            if kind == "LetStmt":
-                self.visit(s.body, scale, False)
-        elif kind == "AttrStmt":
-            self.visit(s.body, scale, outer)
-        elif kind == "BufferStore":
-            self.stores.append((s, scale))
-        elif kind in ("AllocBuffer", "DeclBuffer"):
-            self.t.program.storage(s.buffer)
-        elif kind == "Evaluate":
-            self._evaluate(s.value, scale)
-        else:
-            raise UnknownStatement(f"a {kind} statement inside a parallel loop is not supported", where=text_of(s))
-
-    def _loop(self, var: Any, extent: int) -> None:
-        self.nest.variables.append(var)
-        self.nest.extents.append(extent)
-
-    def _evaluate(self, call: Any, scale: float) -> None:
-        if type(call).__name__ != "Call":
-            return
-        name = op_name(call)
-        if "atomic" in name and name.endswith("elem_op") and "load" not in name and "store" not in name:
-            load = call.args[0].args[0]
-            self.stores.append((("atomic", load, call.args[1]), scale))
-            return
-        raise UnknownStatement(f"{name} inside a parallel loop is not supported", where=text_of(call))
+from .nest import Collector, Group, Item, Loop
 
 
 def parallel_nest(t: Translator, s: Any) -> None:
-    """Translate a parallel nest, or one store outside any."""
-    collector = Collector(t)
-    collector.visit(s, 1.0, True)
-    nest = collector.nest
-    saved = dict(t.compile.env)
-    for i, var in enumerate(nest.variables):
-        t.compile.env[var] = Value(f"x{i}", LOOP)
-    for var, value in collector.binds:
-        try:
-            t.compile.env[var] = Value(f"({t.compile(value).src})", LOOP)
-        except Exception:  # noqa: BLE001  data, not an index
-            t.compile.env[var] = Value("0", LOOP)
-    seen: list[Any] = []
-    for store, _ in collector.stores:
-        target, value = _target(store)
-        access = describe_access(t, target, nest, write=True)
-        nest.writes.setdefault(access.key, access)
-        if isinstance(store, tuple):
-            nest.atomics.add(access.key)
-        seen.append(value)
-        for index in target.indices:
-            seen.append(index)
-    seen += [v for v, _ in collector.values] + [v for _, v in collector.binds]
-    for value in seen:
-        for load in _loads(value):
-            if t.program.barrier(load.buffer) is not None:
-                continue
-            access = describe_access(t, load, nest, write=False)
-            nest.reads.setdefault(access.key, access)
+    """Translate a parallel nest, or code that every thread executes by itself."""
+    threads = () if _has_parallel(s) else _thread_loops(t)
+    collector = Collector(t, threads)
+    collector.visit(s)
+    saved, inlined = dict(t.compile.env), dict(t.inlined)
+    t.inlined.update(dict(collector.binds))
+    for group in collector.groups:
+        t.compile.env = dict(saved)
+        for i, loop in enumerate(group.loops):
+            t.compile.env[loop.var] = Value(f"x{i}", LOOP)
+        _bind(t, {**{v: e for v, e in inlined.items() if threads}, **dict(collector.binds)})
+        operation = Elementwise(t, group, collector.binds)
+        lines = [line for item in group.items for line in _contents(t, group, item)]
+        t.compile.env = dict(saved)
+        accesses = [*operation.reads, *operation.writes]
+        t.touch(*(a.storage for a in accesses))
+        for a in operation.writes:
+            if a.storage.scope == "shared":
+                t.usage.generic.add(a.storage)
+        t.issue(operation, *(t.origins_of(a.storage, a.mins) for a in accesses))
+        for line in lines:
+            t.line(line)
+    t.inlined = inlined
     t.compile.env = saved
-    operation = Elementwise(t, nest, collector)
-    accesses = [*nest.reads.values(), *nest.writes.values()]
-    t.touch(*(a.storage for a in accesses))
-    for a in nest.writes.values():
-        if a.storage.scope == "shared":
-            t.usage.generic.add(a.storage)
-    t.issue(operation, *(t.origins_of(a.storage, a.mins) for a in accesses))
 
 
-def _target(store: Any) -> tuple[Any, Any]:
-    if isinstance(store, tuple):
-        return store[1], store[2]
-    return store, store.value
+def _bind(t: Translator, binds: dict[Any, Any]) -> None:
+    """Names bound inside the nest (or to values that differ by thread) become expressions of its loop variables."""
+    for var, value in binds.items():
+        try:
+            found = t.compile(value)
+            if found.src == OPAQUE.src:
+                raise ValueError("data")
+            t.compile.env[var] = Value(f"({found.src})", LOOP | found.flags & ~THREAD)
+        except Exception:  # noqa: BLE001  data, not an index
+            t.compile.env.pop(var, None)
+
+
+def _has_parallel(s: Any) -> bool:
+    import tvm
+
+    found = False
+
+    def see(node: Any) -> None:
+        nonlocal found
+        if type(node).__name__ == "For" and int(node.kind) == 1:
+            found = True
+
+    (getattr(tvm, "tirx", None) or tvm.tir).stmt_functor.post_order_visit(s, see)
+    return found
+
+
+def _thread_loops(t: Translator) -> tuple[Loop, ...]:
+    axes = {axis: var for var, axis in t.program.thread_vars.items()}
+    return tuple(Loop(axes[a], t.program.thread_extents[a], -1, a) for a in (2, 1, 0) if a in axes)
+
+
+def _contents(t: Translator, group: Group, item: Item) -> list[str]:
+    """Keep the contents of a buffer that steers control."""
+    if item.target is None or t.program.barrier(item.target.buffer) is not None:
+        return []
+    storage = t.program.storage(item.target.buffer)
+    if storage not in t.tracked or t.is_scalar(storage):
+        return []
+    forget = [f"R.contents.forget({storage.index})"]
+    if item.kind == "atomic" or item.value is None:
+        return forget
+    t.compile.guarded += 1  # computed for all iterations and threads, also those that a condition excludes
+    try:
+        parts = [t.compile(i) for i in item.target.indices]
+        value = t.compile(item.value)
+        conditions = [t.compile(c) for c in group.conditions]
+    except Exception:  # noqa: BLE001  data
+        return forget
+    finally:
+        t.compile.guarded -= 1
+    names = ", ".join(f"x{i}" for i in range(len(group.loops)))
+    index = ", ".join(p.src for p in parts)
+    condition = " & ".join(f"({c.src})" for c in conditions) or "True"
+    extents = tuple(x.extent for x in group.loops)
+    return [f"R.contents.store({storage.index}, lambda {names}: (({index},), {value.src}, {condition}), {extents})"]
 
 
 def _loads(value: Any) -> list[Any]:
@@ -152,23 +119,54 @@ def _loads(value: Any) -> list[Any]:
 
 
 class Elementwise:
-    """The nodes of one nest: global and shared loads, arithmetic, stores."""
+    """The nodes of one group: global and shared loads, arithmetic, stores."""
 
-    def __init__(self, t: Translator, nest: Nest, collector: Collector) -> None:
-        self.nest, self.layouts = nest, t.layouts
-        self.reads, self.writes = list(nest.reads.values()), list(nest.writes.values())
-        self.extents = tuple(nest.extents)
+    def __init__(self, t: Translator, group: Group, binds: list[tuple[Any, Any]]) -> None:
+        self.group, self.binds, self.layouts = group, binds, t.layouts
+        self.loops, self.extents = group.loops, tuple(x.extent for x in group.loops)
+        self.by_thread = bool(group.loops) and group.loops[0].axis >= 0
+        self.thread_extents = t.program.thread_extents
+        self.kinds: dict[str, str] = {}
+        self.reads, self.writes = self._accesses(t)
         self._relate()
-        first, value = _target(collector.stores[0][0]) if collector.stores else (None, None)
-        name = str(first.buffer.name) if first is not None else "?"
-        self.source = _clip(f"parallel({name} = {text_of(value, 60)})") if value is not None else "parallel"
-        self.collector, self.t_program = collector, t.program
+        first = next((i for i in group.items if i.target is not None), None)
+        self.source = "thread code"
+        if first is not None:
+            value = text_of(first.value, 60) if first.value is not None else "..."
+            self.source = _clip(f"{'thread' if self.by_thread else 'parallel'}({first.target.buffer.name} = {value})")
         self._plans: dict[Any, Any] = {}
-        self._accesses: dict[Any, tuple[Access, ...]] = {}
         self.regs = {a.key: t.scratch(f"{a.storage.name}.reg", self._scratch_shape(a), a.storage.dtype)
                      for a in self.reads if a.storage.scope in ("global", "shared")}
         self.outs = {a.key: t.scratch(f"{a.storage.name}.out", self._scratch_shape(a), a.storage.dtype)
                      for a in self.writes if a.storage.scope in ("global", "shared")}
+
+    def _accesses(self, t: Translator) -> tuple[list[TileAccess], list[TileAccess]]:
+        variables = [x.var for x in self.loops]
+        reads: dict[str, TileAccess] = {}
+        writes: dict[str, TileAccess] = {}
+
+        def see(load: Any, write: bool, width: int = 1) -> TileAccess | None:
+            if load is None or t.program.barrier(load.buffer) is not None:
+                return None
+            access = describe_access(t, load, variables, self.extents, write=write, width=width)
+            return (writes if write else reads).setdefault(access.key, access)
+
+        seen: list[Any] = list(self.group.conditions)
+        for item in self.group.items:
+            access = see(item.target, True, item.extent)
+            if access is not None:
+                if item.kind != "store":
+                    self.kinds[access.key] = item.kind
+                seen += list(item.target.indices)
+            for load, width in item.sources:
+                see(load, False, width)
+                seen += list(load.indices)
+            if item.value is not None and not item.sources:
+                seen.append(item.value)
+        for value in [*seen, *(v for _, v in self.binds)]:
+            for load in _loads(value):
+                see(load, False)
+        return list(reads.values()), list(writes.values())
 
     def _scratch_shape(self, access: TileAccess) -> tuple[int, ...]:
         return tuple(self.extents[i] for i in access.used) or (1,)
@@ -186,49 +184,78 @@ class Elementwise:
                         self.layouts.vector(v.storage, m.storage, m.simple.index(v.simple[0]))
 
     def _mix(self, mma: bool, width: int) -> tuple[dict[str, float], int]:
-        nest = self.nest
-        sizes = dict(zip(nest.variables, nest.extents, strict=True))
-        everything = frozenset(v for v, e in sizes.items())
+        sizes = {x.var: x.extent for x in self.loops}
+        fixed = frozenset(x.var for x in self.loops if x.axis >= 0)
 
         def weight(variables: frozenset[Any]) -> float:
             missing = 1
             for v, e in sizes.items():
-                if v not in variables:
+                if v not in variables and v not in fixed:
                     missing *= e
             if missing == 1:
                 return 1.0
+            if self.by_thread:
+                return 1.0 / missing
             if not variables:
                 return 0.0
             return min(1.0, (4.0 / missing) if mma else 1.0 / max(width, 1))
 
-        counter = OpCounter(everything, weight)
-        for var, value in self.collector.binds:
+        counter = OpCounter(frozenset(sizes), weight)
+        for var, value in self.binds:
             counter.bound[var] = counter.statement(value)
-        for condition, _ in self.collector.values:
+        for condition in self.group.conditions:
             counter.statement(condition)
-        for store, _ in self.collector.stores:
-            counter.statement(_target(store)[1])
-        return counter.ops, counter.depth
+        for item in self.group.items:
+            if item.value is not None:
+                counter.statement(item.value)
+            for op, n in item.mix.items():
+                counter.ops[op] = counter.ops.get(op, 0.0) + n
+        return counter.ops, max(counter.depth, 1)
+
+    def _shares(self, active: Active) -> list[Share]:
+        if not self.by_thread:
+            uses = [(a.storage, a.simple) for a in (*self.reads, *self.writes) if a.storage.scope == "fragment"]
+            return self.layouts.shares(active, self.extents or (1,), uses)
+        ex, ey, _ = self.thread_extents
+        out = []
+        for part, lanes in zip(active.parts, active.lanes, strict=True):
+            ids = np.concatenate([np.flatnonzero(active.mask[32 * w:32 * w + 32]) + 32 * w for w in part])
+            offset, extent = [0] * len(self.extents), list(self.extents)
+            for i, loop in enumerate(self.loops):
+                if loop.axis >= 0:
+                    at = (ids % ex, ids // ex % ey, ids // (ex * ey))[loop.axis]
+                    offset[i], extent[i] = int(at.min()), int(at.max() - at.min()) + 1
+            rest = math.prod(x.extent for x in self.loops if x.axis < 0)
+            out.append(Share(part, tuple(offset), tuple(extent), lanes * rest))
+        return out
 
     def _plan(self, walk: Walk) -> Any:
         active = walk.active
         mma = any(self.layouts.is_mma(a.storage) for a in (*self.reads, *self.writes) if a.storage.scope == "fragment")
-        total = 1
-        for e in self.extents:
-            total *= e
         memories = [a for a in (*self.reads, *self.writes) if a.storage.scope in ("global", "shared")]
         aligned = min((row_alignment(a.storage) for a in memories if a.storage.scope == "global" and a.inner == 1), default=0)
         inner = self.extents[-1] if self.extents else 1
         wide = [a.storage for a in memories if a.inner == 1] or [a.storage for a in (*self.reads, *self.writes)]
-        width = vector_elements(wide, inner, total, active.threads, aligned)
+        width = vector_elements(wide, inner, math.prod(self.extents), active.threads, aligned)
         mix, depth = self._mix(mma, width)
-        uses = [(a.storage, a.simple) for a in (*self.reads, *self.writes) if a.storage.scope == "fragment"]
-        shares = self.layouts.shares(active, self.extents or (1,), uses)
-        attrs = {a.key: self._width_attrs(a, mma, width, inner) for a in memories}
+        attrs = {a.key: self._lane_width(a) if self.by_thread else self._width_attrs(a, mma, width, inner) for a in memories}
         rounded = {op: round(n, 4) for op, n in mix.items() if n > 1e-9}
-        plan = [(s, {"elements": s.elements, "depth": depth, **rounded}) for s in shares]
-        mapping = None if mma else (self.extents, width)
+        plan = [(s, {"elements": s.elements, "depth": depth, **rounded}) for s in self._shares(active)]
+        mapping = None if mma or self.by_thread else (self.extents, width)
         return plan, attrs, mapping, bool(rounded)
+
+    def _lane_width(self, access: TileAccess) -> dict[str, Any]:
+        """What one thread and one warp touch, from how the index moves with the innermost loop and with the thread index."""
+        storage = access.storage
+        width, last = access.width, len(self.loops) - 1
+        if last >= 0 and self.loops[last].axis < 0 and self.loops[last].kind == 2 and access.inner == 1:
+            width = max(width, self.extents[-1])
+        width = max(min(width * storage.bits, 128) // storage.bits, 1)
+        size = max(width * storage.bits // 8, 1)
+        if storage.scope == "shared":
+            return {"access_bytes": size}
+        lanes = next((access.steps[i] for i, x in enumerate(self.loops) if x.axis == 0), 0)
+        return {"access_bytes": size, "row_bytes": min(32 * size, 512) if 0 < lanes <= width else size}
 
     def _width_attrs(self, access: TileAccess, mma: bool, width: int, inner: int) -> dict[str, Any]:
         storage = access.storage
@@ -241,8 +268,7 @@ class Elementwise:
         size = max(width * storage.bits // 8, 1)
         if storage.scope == "shared":
             return {"access_bytes": size}
-        run = access.ranges((0,) * len(self.extents), self.extents)[-1][1]  # a flattened index goes on over outer loops
-        return {"access_bytes": size, "row_bytes": max(linear_row_bytes(storage, width, max(inner, run)), 1)}
+        return {"access_bytes": size, "row_bytes": max(linear_row_bytes(storage, width, inner), 1)}
 
     def __call__(self, walk: Walk, *origins: tuple[Any, ...]) -> None:
         """Record loads, arithmetic and stores, warpgroup by warpgroup."""
@@ -256,6 +282,9 @@ class Elementwise:
         to = dict(zip((a.key for a in self.writes), origins[count:], strict=True))
         self._note(walk, at, to, mapping)
         for share, mix in shares:
+            if self.kinds and all(k == "cp_async" for k in self.kinds.values()):
+                self._copies(walk, share, at, to, attrs)
+                continue
             reads, writes = [], []
             for a in self.reads:
                 tile = a.tile(walk, at[a.key], share)
@@ -270,10 +299,7 @@ class Elementwise:
                 tile = a.tile(walk, to[a.key], share)
                 if a.key in self.outs:
                     out = self._scratch(walk, self.outs[a.key], a, share)
-                    kind = "global_store" if a.storage.scope == "global" else "shared_store"
-                    if a.key in self.nest.atomics:
-                        kind = "atomic"
-                    stores.append((kind, out, tile, attrs[a.key]))
+                    stores.append((self._store_kind(a), out, tile, attrs[a.key]))
                     tile = out
                 writes.append(tile)
             if works or not stores or len(reads) != 1:
@@ -283,6 +309,22 @@ class Elementwise:
             else:
                 for kind, _, tile, wide in stores:
                     walk.put(kind, share.warps, self.source, (reads[0],), (tile,), wide)
+
+    def _store_kind(self, access: TileAccess) -> str:
+        if access.storage.scope == "global":
+            return "atomic" if self.kinds.get(access.key) == "atomic" else "global_store"
+        return "shared_store"
+
+    def _copies(self, walk: Walk, share: Share, at: dict[str, Any], to: dict[str, Any], attrs: dict[str, Any]) -> None:
+        """Asynchronous copies global -> shared, a lane each."""
+        memories = [a for a in self.reads if a.storage.scope == "global"]
+        sources = [a for a in memories if not a.storage.dtype.startswith(("int", "uint", "bool"))] or memories
+        for target in self.writes:
+            write = target.tile(walk, to[target.key], share)
+            read = next((a for a in sources if a.storage.dtype == target.storage.dtype), sources[0])
+            wide = {**attrs[read.key], "access_bytes": max(attrs[read.key]["access_bytes"], 4)}
+            walk.put("cp_async", share.warps, self.source, (read.tile(walk, at[read.key], share),), (write,), wide,
+                     group="cp_async")
 
     def _scratch(self, walk: Walk, storage: Storage, access: TileAccess, share: Any) -> Any:
         offset = tuple(share.offset[i] for i in access.used) or (0,)
@@ -294,7 +336,11 @@ class Elementwise:
             for a in accesses:
                 if a.storage.scope == "shared":
                     start, extent = a.box(origins[a.key], (0,) * len(self.extents), self.extents)
-                    found.append(Access(a.storage, start, extent, write, mapping if a.inner == 1 else None))
+                    same: Any = mapping if a.inner == 1 else None
+                    if self.by_thread and all(i in a.used for i, x in enumerate(self.loops) if x.axis >= 0 and x.extent > 1):
+                        same = ("thread", a.key[1:])
+                    engine = "cp_async" if self.kinds.get(a.key) == "cp_async" else ""
+                    found.append(Access(a.storage, start, extent, write, same, engine))
         if found:
             walk.access(tuple(found))
 

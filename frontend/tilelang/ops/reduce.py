@@ -133,5 +133,6 @@ def reduce(t: Translator, call: Any) -> None:
     marks = {str(k): v for k, v in dict(call.annotations or {}).items()}
     operation = Reduce(t, src, dst, op, dim, clear, int(marks.get("batch", 1)))
     t.touch(src.storage)
+    t.forget(dst.storage)
     t.reductions.append((operation, t.time + 1))
     t.issue(operation, t.origins(src), t.origins(dst))

@@ -83,6 +83,10 @@ def tma_copy(t: Translator, call: Any) -> None:
     if "cluster_mask" in marks and int(marks["cluster_mask"]) not in (0, 1):
         raise UnknownStatement("TMA multicast is not supported yet", where=text_of(call))
     t.touch(src.storage, dst.storage)
+    if dst.storage in t.tracked:
+        from .copy import follow
+
+        follow(t, src, dst)
     if src.storage.scope == "shared" and dst.storage.scope == "global":
         t.usage.swizzled.add(src.storage)
         t.issue(TmaStore(src, dst, blocking=False, fence=False), t.origins(src), t.origins(dst))

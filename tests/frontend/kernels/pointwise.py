@@ -56,7 +56,7 @@ def tail_guard(M=100, N=300, threads=128):
 
 
 def prefix(threads=128):
-    """Uses an operation that has no node type."""
+    """A running sum along the rows."""
 
     @T.prim_func
     def prefix_kernel(X: T.Tensor((128, 128), "float32"), Y: T.Tensor((128, 128), "float32")):
@@ -67,6 +67,20 @@ def prefix(threads=128):
             T.copy(x, Y)
 
     return prefix_kernel
+
+
+def clustered(threads=128):
+    """Uses an operation across CTAs, which has no node type."""
+
+    @T.prim_func
+    def clustered_kernel(X: T.Tensor((128, 128), "float32"), Y: T.Tensor((128, 128), "float32")):
+        with T.Kernel(1, threads=threads) as _:
+            x = T.alloc_shared((128, 128), "float32")
+            T.copy(X, x)
+            T.cluster_sync()
+            T.copy(x, Y)
+
+    return clustered_kernel
 
 
 def uneven():
