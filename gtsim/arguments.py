@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import numbers
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -36,7 +35,7 @@ def check_clock(clock_mhz: Any) -> None:
     if clock_mhz is None:
         return
     number = isinstance(clock_mhz, numbers.Real) and not isinstance(clock_mhz, bool)
-    if not number or not math.isfinite(clock_mhz) or not 100 <= clock_mhz <= 10000:
+    if not number or not 100 <= clock_mhz <= 10000:
         raise UsageError(f"clock_mhz={clock_mhz!r:.60} is not a number between 100 and 10000.")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -91,6 +92,19 @@ def test_version_and_help(gtsim_command) -> None:
 ])  # fmt: skip
 def test_wrong_usage_exits_2_with_one_line(gtsim_command, gemm_file, arguments, words) -> None:
     one_line_error(gtsim_command(*[gemm_file if a == "GRAPH" else a for a in arguments]), 2, *words)
+
+
+def test_output_follows_links_and_never_replaces_what_is_no_file(gtsim_command, gemm_file, tmp_path) -> None:
+    link, target = tmp_path / "link.json", tmp_path / "target.json"
+    link.symlink_to(target)
+    assert gtsim_command("simulate", gemm_file, "--json", link).status == 0
+    assert link.is_symlink() and json.loads(target.read_text())["cycles"] > 0
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    assert gtsim_command("simulate", gemm_file, "--json", pipe).status == 0
+    assert stat.S_ISFIFO(pipe.stat().st_mode) and b"cycles" in os.read(reader, 1 << 20)
+    os.close(reader)
 
 
 def test_a_corrupt_truncated_or_foreign_graph_exits_1(gtsim_command, gemm_file, tmp_path) -> None:

@@ -141,9 +141,59 @@ def test_wrong_options_are_usage_errors(gemm, wrong) -> None:
         gtsim.predict(gemm, **wrong)
 
 
-def test_something_that_is_no_kernel_is_a_usage_error() -> None:
+@pytest.mark.parametrize("kernel", [42, None])
+def test_something_that_is_no_kernel_is_a_usage_error(kernel) -> None:
     with pytest.raises(gtsim.UsageError, match="PrimFunc"):
-        gtsim.predict(42)
+        gtsim.predict(kernel)
+
+
+@pytest.mark.parametrize(("wrong", "words"), [
+    ({"clock_mhz": [1]}, "clock_mhz"), ({"clock_mhz": "1500"}, "clock_mhz"), ({"clock_mhz": 10**400}, "clock_mhz"),
+    ({"overrides": "x"}, "overrides"), ({"overrides": {3: 4}}, "overrides"), ({"policy": []}, "policy"),
+    ({"threads": "1"}, "threads"), ({"symbols": {"m": 1.5}}, "symbols: m"), ({"symbols": {"m": None}}, "symbols: m"),
+    ({"symbols": "m=1"}, "symbols"), ({"metadata": 3}, "metadata"),
+])  # fmt: skip
+def test_options_of_the_wrong_kind_are_usage_errors(gemm, wrong, words) -> None:
+    with pytest.raises(gtsim.UsageError, match=words):
+        gtsim.predict(gemm, **wrong)
+
+
+@pytest.mark.parametrize(("graph", "words"), [(None, "not a kernel graph"), ("k.npz", "load_graph")])
+def test_simulate_takes_graphs_only(graph, words) -> None:
+    with pytest.raises(gtsim.UsageError, match=words):
+        gtsim.simulate(graph, "h100_sxm")
+
+
+def test_a_size_that_the_kernel_lacks_is_refused(kernels) -> None:
+    with pytest.raises(gtsim.FrontendError, match="no symbolic size 'n'. It has m"):
+        gtsim.predict(kernels.sized(), symbols={"m": 6400, "n": 1})
+
+
+def test_register_tiles_that_must_spill_are_a_warning(gemm) -> None:
+    spilling = gtsim.predict(gemm)(512, 512, 512, block_M=256, block_N=256, threads=128, num_stages=2)
+    assert "512 registers of each of 128 threads" in repr(spilling)
+    assert not any("spill" in w for w in gtsim.predict(gemm)(512, 512, 512).warnings)
+
+
+def test_a_product_takes_whole_warps(gemm) -> None:
+    with pytest.raises(gtsim.FrontendError, match="multiple of 32 threads"):
+        gtsim.predict(gemm)(512, 512, 512, threads=100)
+
+
+def test_a_factory_that_raises_names_its_line(kernels) -> None:
+    with pytest.raises(gtsim.FrontendError, match=r"test_predict.py:\d+: raising raised ValueError: boom"):
+        gtsim.predict(raising)()
+
+
+def raising():
+    raise ValueError("boom")
+
+
+@pytest.mark.parametrize("shape", [(1000, 1024, 1024), (1016, 1016, 1016), (2000, 2000, 2000)])
+def test_bulk_agrees_with_line_where_rows_are_not_whole_lines(gemm, shape) -> None:
+    graph = gtsim.lower(gemm, shape)
+    bulk, line = (gtsim.simulate(graph, "h100_sxm", fidelity=f).cycles for f in ("bulk", "line"))
+    assert bulk == pytest.approx(line, rel=0.01)
 
 
 def test_a_loop_without_stages_is_told_to_fetch_ahead(gemm) -> None:
