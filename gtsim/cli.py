@@ -6,6 +6,9 @@ import os
 import sys
 from collections.abc import Sequence
 
+#: Exit status after Ctrl-C.
+INTERRUPTED = 130
+
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command and exit: 0 fine, 1 the kernel, graph or GPU is at fault, 2 usage, 3 `check` found errors, 130 Ctrl-C.
@@ -14,7 +17,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in given
-    sys.exit(run([a for a in given if a != "--debug"], debug=debug))
+    status = run([a for a in given if a != "--debug"], debug=debug)
+    if status == INTERRUPTED:
+        sys.stdout.flush()
+        os._exit(status)  # at once: taking a large graph apart would take seconds
+    sys.exit(status)
 
 
 def run(arguments: list[str], *, debug: bool = False) -> int:
@@ -23,7 +30,7 @@ def run(arguments: list[str], *, debug: bool = False) -> int:
         return _invoke(arguments)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
-        return 130
+        return INTERRUPTED
     except BrokenPipeError:
         # The reader of our output has gone (`gtsim hw list | head -1`): say no more.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -29,7 +29,7 @@ def roles(records: Sequence[Record]) -> dict[int, str]:
         if r[0] in _WORK:
             work.add(group)
     producers = loads - work
-    if not producers:
+    if not producers or producers == groups:  # everyone does everything
         return dict.fromkeys(groups, "all")
     out = dict.fromkeys(groups, "other")
     consumers = sorted(math or work)

@@ -69,6 +69,11 @@ def _lower(captured: CapturedKernel, symbols: Mapping[str, int] | None, metadata
         raise FrontendError(f"on_unknown must be 'error' or 'warn', not {on_unknown!r}")
     start = time.perf_counter()
     program = parse(captured, symbols, index)
+    unknown = sorted(set(metadata or ()) - {s.name for s in program.storages})
+    if unknown:
+        tensors = ", ".join(s.name for s in program.storages if s.scope == "global")
+        raise FrontendError(f"metadata names {unknown[0]!r}, and the kernel has no such tensor", where=captured.name,
+                            fix=f"It has {tensors}.")
     translator = Translator(program, on_unknown)
     run = translator.finish()
     _reserve_workspaces(translator)

@@ -13,6 +13,7 @@ import typer
 
 from ..hwconfigs import parse_override
 from ..kernel_file import parse_pairs
+from ..metadata import load_metadata
 from ..prediction import Prediction
 from ..predictor import DEFAULT_HARDWARE, Options
 from ..sequence import SequencePrediction
@@ -25,6 +26,12 @@ Arg = Annotated[
 ]
 Symbol = Annotated[
     list[str] | None, typer.Option("--symbol", metavar="NAME=VALUE", help="A symbolic size of the kernel. Repeatable.")
+]
+Metadata = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--metadata", metavar="FILE.npz|NAME=FILE.npy", help="Integer tensors that steer the kernel's control flow. Repeatable."
+    ),
 ]
 PassConfig = Annotated[
     list[str] | None,
@@ -83,6 +90,7 @@ def options(
     fidelity: str | None = None,
     policy: str | None = None,
     symbol: list[str] | None = None,
+    metadata: list[str] | None = None,
     pass_config: list[str] | None = None,
     on_unknown: str | None = None,
 ) -> Options:
@@ -93,6 +101,7 @@ def options(
         override_files=(*own.override_files, *(hw_file or ())),
         overrides={**own.overrides, **overrides(changes)},
         symbols={**own.symbols, **parse_pairs("--symbol", symbol or ())},
+        metadata={**own.metadata, **load_metadata(metadata or ())},
         pass_configs={**own.pass_configs, **parse_pairs("--pass-config", pass_config or (), dotted=True)},
         **{k: v for k, v in asked.items() if v is not None},  # type: ignore[arg-type]
     )

@@ -38,6 +38,7 @@ def check(
     changes: o.Set = None,
     hw_file: o.HwFile = None,
     symbol: o.Symbol = None,
+    metadata: o.Metadata = None,
     pass_config: o.PassConfig = None,
     on_unknown: o.OnUnknown = None,
     json: o.Json = None,
@@ -47,7 +48,8 @@ def check(
 
     def chosen(own: Options) -> Options:
         return o.options(
-            own, hw=hw, hw_file=hw_file, changes=changes, symbol=symbol, pass_config=pass_config, on_unknown=on_unknown
+            own, hw=hw, hw_file=hw_file, changes=changes, symbol=symbol, metadata=metadata, pass_config=pass_config,
+            on_unknown=on_unknown,
         )
 
     o.check_json(json)

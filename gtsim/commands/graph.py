@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from ..backend.errors import SimulationError
+from ..backend.occupancy import occupancy
 from ..files import check_writable
 from ..graph import save_graph
 from ..kernel_file import check_arguments, load_kernel, parse_pairs
@@ -19,12 +21,13 @@ Output = Annotated[Path, typer.Option("--output", "-o", metavar="FILE.npz", help
 
 @app.command()
 def graph(file: o.KernelFile, output: Output, arg: o.Arg = None, hw: o.Hw = None, changes: o.Set = None, hw_file: o.HwFile = None,
-          symbol: o.Symbol = None, pass_config: o.PassConfig = None, on_unknown: o.OnUnknown = None) -> None:
+          symbol: o.Symbol = None, metadata: o.Metadata = None, pass_config: o.PassConfig = None,
+          on_unknown: o.OnUnknown = None) -> None:
     """Lower a kernel and save its graph, to simulate it anywhere."""
 
     def chosen(own: Options) -> Options:
-        return o.options(own, hw=hw, hw_file=hw_file, changes=changes, symbol=symbol, pass_config=pass_config,
-                         on_unknown=on_unknown)
+        return o.options(own, hw=hw, hw_file=hw_file, changes=changes, symbol=symbol, metadata=metadata,
+                         pass_config=pass_config, on_unknown=on_unknown)
 
     check_writable(output)
     arguments = parse_pairs("--arg", arg or ())
@@ -41,5 +44,10 @@ def graph(file: o.KernelFile, output: Output, arg: o.Arg = None, hw: o.Hw = None
     nodes = sum(t.nodes for t in made.templates)
     print(f"{output}: {made.name} for {made.launch.arch}, {len(made.templates)} templates, {nodes} nodes, "
           f"{len(made.instances)} instances")
-    for warning in made.warnings:
+    warnings = list(made.warnings)
+    try:
+        occupancy(made, options.hardware())
+    except SimulationError as error:
+        warnings.append(f"it will not run: {error}")
+    for warning in warnings:
         typer.echo(f"warning: {warning}", err=True)

@@ -39,4 +39,6 @@ def _waves(facts: Facts) -> str:
         busy = min(sms, r.ctas)
         return f"one wave, {percent(r.full_waves)} full: {busy} of {sms} SMs have work"
     rounds = math.ceil(r.full_waves)
-    return f"{r.full_waves:.2f} waves: {rounds} rounds of {places} CTAs, the last one {percent(facts.last_wave_fill)} full"
+    used = r.cta_cycles * r.ctas / (places * r.cycles)
+    return (f"{r.full_waves:.2f} waves: {rounds} rounds of {places} CTAs, the last one {percent(facts.last_wave_fill)} full; "
+            f"a CTA runs in {percent(used)} of the places on average")

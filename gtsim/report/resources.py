@@ -18,7 +18,7 @@ def section(facts: Facts) -> RenderableType | None:
     shown = sorted((n for n, share in r.utilization.items() if share > SHOWN), key=facts.utilization, reverse=True)
     if not shown:
         return None
-    table = columns(("busy", "left"), ("", "left"), ("", "right"), ("queueing, cycles a CTA", "right"))
+    table = columns(("busy", "left"), ("", "bar"), ("", "right"), ("queueing, cycles a CTA", "right"))
     for name in shown:
         share, queued = facts.utilization(name), r.queued_cycles.get(name)
         table.add_row(resource_name(name), Bar(share, style=heat(share)), percent(share),

@@ -20,7 +20,7 @@ def section(facts: Facts) -> RenderableType | None:
     busy = [r for r in facts.result.roles if r.waits.get("idle", 0.0) < 0.97] or facts.result.roles
     if not busy:
         return None
-    table = columns(("role", "left"), ("", "left"), ("", "left"), ("", "right"))
+    table = columns(("role", "left"), ("", "left"), ("", "bar"), ("", "right"))
     for role in busy:
         parts = sorted({"working": role.working, **role.waits}.items(), key=lambda kv: -kv[1])
         shown = [p for p in parts if p[1] >= SHOWN][:MOST]

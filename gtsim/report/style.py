@@ -61,13 +61,17 @@ def titled(title: str, *parts: RenderableType) -> RenderableType:
         grid.add_row(Padding(part, (0, 0, 0, 2)))
     return grid
 
+#: The first column never gets narrower than this, so that rows can be told apart.
+FIRST = 10
+
 
 def columns(*specs: tuple[str, str], header: bool = True) -> Table:
-    """A borderless table; `specs` are (heading, justification). Where room is short, the first column gives way: put
-    :func:`shrinking` text there."""
+    """A borderless table; `specs` are (heading, "left", "right" or "bar"). Where room is short, bars and the first column
+    give way: put :func:`shrinking` text there."""
     table = Table(box=None, show_header=header, header_style="dim", pad_edge=False, padding=(0, 2, 0, 0))
     for i, (heading, justify) in enumerate(specs):
-        table.add_column(heading, justify="right" if justify == "right" else "left", no_wrap=i > 0)
+        table.add_column(heading, justify="right" if justify == "right" else "left", no_wrap=i > 0 and justify != "bar",
+                         min_width=None if i else FIRST)
     return table
 
 
