@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ..checker import CheckReport
 from ..hwconfigs import parse_override
 from ..kernel_file import parse_pairs
 from ..metadata import load_metadata
@@ -122,15 +123,15 @@ def quiet_stdout(json_target: str | None) -> contextlib.AbstractContextManager[A
     return contextlib.redirect_stdout(sys.stderr) if json_target == "-" else contextlib.nullcontext()
 
 
-def output(prediction: Prediction | SequencePrediction, json_target: str | None, show_report: bool | None) -> None:
+def output(made: Prediction | SequencePrediction | CheckReport, json_target: str | None, show_report: bool | None) -> None:
     """Write what the user asked for: JSON, the report, or both."""
     from ..files import write_text
 
     if json_target is not None:
-        text = json.dumps(prediction.to_dict(), indent=2) + "\n"
+        text = json.dumps(made.to_dict(), indent=2) + "\n"
         if json_target == "-":
             sys.stdout.write(text)
         else:
             write_text(Path(json_target), text)
     if show_report if show_report is not None else json_target != "-":
-        prediction.report()
+        made.report()

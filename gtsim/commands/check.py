@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json as json_module
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ..checker import CheckReport
 from ..checker import check as run_check
 from ..errors import UsageError
-from ..files import write_text
 from ..graph import load_graph
 from ..kernel_file import check_arguments, load_kernel, parse_pairs
 from ..predictor import Options, Predictor
@@ -79,17 +75,6 @@ def check(
                 pass_configs=options.pass_configs,
                 on_unknown=options.on_unknown,
             )
-    _output(found, json, report)
+    o.output(found, json, report)
     if not found.ok:
         raise typer.Exit(FINDINGS)
-
-
-def _output(found: CheckReport, target: str | None, show: bool | None) -> None:
-    if target is not None:
-        text = json_module.dumps(found.to_dict(), indent=2) + "\n"
-        if target == "-":
-            sys.stdout.write(text)
-        else:
-            write_text(Path(target), text)
-    if show if show is not None else target != "-":
-        found.report()
