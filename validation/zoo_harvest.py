@@ -265,9 +265,18 @@ def _entries(module: dict[str, Any]) -> list[Any]:
     return found
 
 
-def harvest(path: Path, arch: str, fake: bool) -> tuple[Recorder, list[str]]:
-    """Run one example. Returns what it compiled and the exceptions on the way."""
+class Late(BaseException):
+    """The example ran too long; not an Exception, so that it cannot catch it."""
+
+
+def _late(*_: Any) -> None:
+    raise Late
+
+
+def harvest(path: Path, arch: str, fake: bool, seconds: float) -> tuple[Recorder, list[str]]:
+    """Run one example for so many seconds at most. Returns what it compiled and the exceptions on the way."""
     recorder, problems = Recorder(), []
+    signal.signal(signal.SIGALRM, _late)
     _install(arch, recorder)
     from gtsim.frontend.tilelang.capture import make_target, target_context
 
@@ -289,11 +298,16 @@ def harvest(path: Path, arch: str, fake: bool) -> tuple[Recorder, list[str]]:
                 problems.append(f"{what}: {type(e).__name__}: {str(e).strip().splitlines()[-1][:160] if str(e).strip() else ''}")
                 return None
 
-        module = attempt("import", lambda: runpy.run_path(str(path), run_name="zoo_example"))
-        for entry in _entries(module or {}):
-            attempt(entry.__name__, entry)
-        if not recorder.kernels:
-            attempt("script", lambda: runpy.run_path(str(path), run_name="__main__"))
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        try:
+            module = attempt("import", lambda: runpy.run_path(str(path), run_name="zoo_example"))
+            for entry in _entries(module or {}):
+                attempt(entry.__name__, entry)
+            if not recorder.kernels:
+                attempt("script", lambda: runpy.run_path(str(path), run_name="__main__"))
+        except Late:
+            problems.append(f"more than {seconds:.0f} s")
+        signal.setitimer(signal.ITIMER_REAL, 0)
     return recorder, problems
 
 
@@ -336,11 +350,11 @@ def judge(entry: dict[str, Any], arch: str, out: Path) -> None:
     (out / f"tl_{entry['key']}.json").write_text(json.dumps(verdict))
 
 
-def save(path: Path, arch: str, out: Path, *, fake: bool = True) -> None:
+def save(path: Path, arch: str, out: Path, *, fake: bool = True, seconds: float = 60.0) -> None:
     """Harvest one example into the folder `out`."""
     out.mkdir(parents=True, exist_ok=True)
     with contextlib.redirect_stdout(sys.stderr):
-        recorder, problems = harvest(path, arch, fake)
+        recorder, problems = harvest(path, arch, fake, seconds)
     for key, entry in recorder.kernels.items():
         np.savez_compressed(out / f"{key}.npz", **entry.pop("arrays"))
         entry.update({"example": str(path), "arch": arch, "key": key})

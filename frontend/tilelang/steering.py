@@ -82,7 +82,9 @@ class _Uses:
             target = pointer(call.args[0])
             if target is not None and str(target[0].buffer.scope()) != "global":
                 self.data.append(self.program.storage(target[0].buffer))
-        if "assert" in name or "assume" in name:
+        from .ops.nest import element_call_of
+
+        if "assert" in name or "assume" in name or element_call_of(name) is not None:
             return
         regions = [a for a in call.args if type(a).__name__ == "Call" and op_name(a) == "tl.region"]
         for arg in call.args:

@@ -14,6 +14,9 @@ register_node_type(NodeType("fill", "set a tile to a constant", "cuda_core", _OP
 register_node_type(NodeType("reduce", "reduction within the warps that execute it", "cuda_core", {
     **_OPS, "op": Attr(str, "sum, max, min, ..."), "shuffle_steps": Attr(int, "dependent shuffle steps"),
     "results": Attr(int, "elements of the result")}))
+register_node_type(NodeType("scan", "running sum or maximum along one dimension", "cuda_core", {
+    **_OPS, "op": Attr(str, "cumsum or cummax"), "shuffle_steps": Attr(int, "dependent shuffle steps of a warp-wide piece"),
+    "pieces": Attr(int, "pieces of 32 elements that follow each other through their carry")}))
 register_node_type(NodeType("control", "scalar control: loop counters, branches, addresses", "issue", {
     "int_ops": Attr(int, "dependent integer operations"), "branches": Attr(int, "branches taken or not"),
     "reason": Attr(str, "what it does")}, blocking=True))
