@@ -188,8 +188,13 @@ def _template(graph: KernelGraph, t: Template, tables: _Tables, memo: dict[Any, 
 
 
 def _blocks(graph: KernelGraph, register_buffers: set[str]) -> list[list[int]]:
-    """For every buffer the largest box grid that all accesses of it respect: the unit in which bulk fidelity caches it."""
+    """For every buffer the largest box grid that all accesses of it respect: the unit in which bulk fidelity caches it.
+
+    Where tiles start anywhere (rows of an expert), that grid would be single rows. A dimension that is cut finer than an eighth
+    of its tiles is cut like the tiles instead: a tile then takes parts of two blocks, each fetched from DRAM whole.
+    """
     grid = [[0] * len(b.shape) for b in graph.buffers]
+    tile = [[0] * len(b.shape) for b in graph.buffers]
     for index, t in enumerate(graph.templates):
         columns = graph.instances.columns[graph.instances.template == index]
         column_gcd = [int(np.gcd.reduce(c)) if len(c) else 0 for c in columns.T]
@@ -207,9 +212,11 @@ def _blocks(graph: KernelGraph, register_buffers: set[str]) -> list[list[int]]:
                 }:
                     whole = offset == 0 and column < 0 and extent >= size
                     g = math.gcd(g, offset, 0 if whole else extent, column_gcd[column] if column >= 0 else 0)
+                    tile[b][d] = math.gcd(tile[b][d], 0 if whole else extent)
                 grid[b][d] = g
     out = []
-    for buffer, found in zip(graph.buffers, grid, strict=True):
+    for buffer, exact, tiles_of in zip(graph.buffers, grid, tile, strict=True):
+        found = [t if 8 * g < t else g for g, t in zip(exact, tiles_of, strict=True)]
         block = [min(g, n) if g else n for g, n in zip(found, buffer.shape, strict=True)]
         if buffer.scope == "global" and block:
             inner = max(1, 128 * 8 // buffer.bits)  # never finer than a line along the rows

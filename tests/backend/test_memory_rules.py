@@ -138,6 +138,22 @@ def test_bulk_agrees_with_line(shape: tuple[int, int, int], consumers: int) -> N
         assert getattr(bulk.traffic, counter) == pytest.approx(getattr(line.traffic, counter), rel=0.01), counter
 
 
+def test_tiles_that_start_anywhere_cost_no_event_a_row() -> None:
+    """Rows of an expert start where the one before ends: bulk fidelity cuts such a tensor like its tiles."""
+
+    def rows(starts: list[int]) -> Result:
+        kernel = Kernel(len(starts), 128)
+        x = kernel.b.tensor("x", (4096, 256), "float16")
+        s = kernel.b.buffer("s", (128, 64), "float16", scope="shared")
+        low = kernel.t.column("low")
+        kernel.t.node("tma_load", [0], reads=[x.tile((low, 0), (128, 64))], writes=[s.tile()])
+        return kernel.run(columns={"low": starts})
+
+    even, odd = rows([128 * i for i in range(31)]), rows([128 * i + 7 * i % 97 for i in range(31)])
+    assert odd.events < 3 * even.events
+    assert odd.traffic.l2_read_bytes == even.traffic.l2_read_bytes
+
+
 def test_work_is_conserved_and_no_resource_is_busier_than_the_run() -> None:
     result = simulate(gemm(2048, 2048, 1024), "h100_sxm")
     assert all(0 <= share <= 1 for share in result.utilization.values())
