@@ -38,7 +38,7 @@ class BufferHeader(_Strict):
     name: str
     scope: Literal["global", "shared", "fragment", "local", "tmem", "remote_shared"]
     dtype: str
-    shape: Annotated[list[Extent], Field(max_length=8)]
+    shape: Annotated[list[Extent], Field(min_length=1, max_length=8)]
     strides: Annotated[list[Stride], Field(max_length=8)]
     swizzle_bytes: Literal[0, 32, 64, 128]
 

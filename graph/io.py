@@ -7,7 +7,7 @@ import io
 import json
 import os
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -18,6 +18,7 @@ from .errors import GraphError
 from .files import write_whole
 from .header import Header
 from .model import TEMPLATE_ARRAYS, Buffer, Instances, KernelGraph, Launch, Template
+from .registry import node_types
 
 #: Version of the file layout. Files of another version are refused by name.
 SCHEMA_VERSION = 1
@@ -125,8 +126,18 @@ def _assemble(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray], where
         if t.tile_column.size and int(t.tile_column.max()) >= table["columns"].shape[1]:
             raise GraphError(f"t{i}.tile_column names a column that the instance table lacks", where=where)
     attrs = tuple({k: tuple(v) if isinstance(v, list) else v for k, v in a.items()} for a in header["attrs"])
+    _check_attrs(templates, header["type_names"], attrs, where)
     return KernelGraph(header["name"], Launch(**launch), tuple(buffers), tuple(header["type_names"]), tuple(header["strings"]),
                        attrs, templates, Instances(**table), header.get("meta", {}))
+
+
+def _check_attrs(templates: Sequence[Template], names: Sequence[str], attrs: Sequence[Mapping[str, Any]], where: str) -> None:
+    """Refuse attributes that a node's type does not take. Types that this process does not know are taken as they are."""
+    known = node_types()
+    pairs = {pair for t in templates for pair in zip(t.node_type.tolist(), t.node_attrs.tolist(), strict=True)}
+    for kind, number in sorted(pairs):
+        if names[kind] in known:
+            known[names[kind]].check_attrs(attrs[number], f"{where}: attrs.{number}")
 
 
 def _template(i: int, name: str, arrays: Mapping[str, np.ndarray], counts: Mapping[str, int], where: str) -> Template:
