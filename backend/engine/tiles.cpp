@@ -63,11 +63,14 @@ void for_each_row(const Rows& r, Visit visit) {
   }
 }
 
-// Lines, sectors and requests of one row that starts at `address`.
+// Lines, sectors and requests of one row that starts at `address`. Where the row continues one in the block before, the line
+// and the sector that both have a part of belong to that one.
 void count_row(std::int64_t address, std::int64_t bytes, std::int64_t line, std::int64_t sector, std::int64_t request, Piece& p,
-               std::int64_t times) {
-  const std::int64_t lines = (address + bytes - 1) / line - address / line + 1;
-  const std::int64_t sectors = (address + bytes - 1) / sector - address / sector + 1;
+               std::int64_t times, bool continued) {
+  const auto units = [&](std::int64_t size) {
+    return (address + bytes - 1) / size - address / size + (continued && address % size != 0 ? 0 : 1);
+  };
+  const std::int64_t lines = std::max<std::int64_t>(units(line), 1), sectors = units(sector);
   p.lines += static_cast<std::int32_t>(lines * times);
   p.sector_bytes += static_cast<std::int32_t>(sectors * sector * times);
   p.bytes += static_cast<std::int32_t>(bytes * times);
@@ -80,7 +83,7 @@ void add_lines(const Rows& r, std::int64_t line, std::int64_t sector, std::int64
     for (std::int64_t at = address / line; at * line < end; ++at) {
       const std::int64_t from = std::max(address, at * line), to = std::min(end, (at + 1) * line);
       Piece p{static_cast<std::uint64_t>(at), static_cast<std::int32_t>(line), 0, 0, 0, 0, 0};
-      count_row(from, to - from, line, sector, request, p, 1);
+      count_row(from, to - from, line, sector, request, p, 1, false);
       for (std::int64_t s = (from - at * line) / sector; s * sector < to - at * line; ++s) p.mask |= 1u << s;
       out.push_back(p);
     }
@@ -140,10 +143,14 @@ void expand(const Program& program, const Template& t, std::int32_t tile_index, 
     }
     Piece p{key | owner, 0, 0, 0, 0, 0, kWholeBlock};
     const Rows r = rows_of(tensor, lo, hi, access.merge_rows, line);
+    const bool continued = lo[tensor.rank - 1] > low[tensor.rank - 1];
+    const auto count = [&](std::int64_t address, std::int64_t times) {
+      count_row(address, r.row_bytes, line, sector, access.request_bytes, p, times, continued);
+    };
     if (r.aligned) {
-      count_row(r.start, r.row_bytes, line, sector, access.request_bytes, p, r.rows);
+      count(r.start, r.rows);
     } else {
-      for_each_row(r, [&](std::int64_t address) { count_row(address, r.row_bytes, line, sector, access.request_bytes, p, 1); });
+      for_each_row(r, [&](std::int64_t address) { count(address, 1); });
     }
     p.footprint = static_cast<std::int32_t>(ceil_div(elements * tensor.element_bits, 8));
     out.push_back(p);

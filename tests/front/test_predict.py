@@ -208,3 +208,11 @@ def test_every_example_predicts(examples, name) -> None:
     _, factory = load_kernel(str(examples / f"{name}.py"))
     p = gtsim.predict(factory)(**small.get(name, {"M": 512, "N": 512, "K": 512}))
     assert p.cycles > 0 and "Bound by" in repr(p)
+
+
+def test_no_sector_counts_twice_where_bulk_cuts_a_row(examples) -> None:
+    """A row of 10,000 bytes starts 16 bytes into a sector, and the blocks of bulk fidelity end within sectors."""
+    _, factory = load_kernel(str(examples / "rmsnorm.py"))
+    graph = gtsim.lower(factory, (), {"M": 64, "N": 5000})
+    bulk, line = (gtsim.simulate(graph, "h100_sxm", fidelity=f).traffic for f in ("bulk", "line"))
+    assert bulk.l2_read_bytes == line.l2_read_bytes
