@@ -70,6 +70,11 @@ class Facts:
                 out.setdefault((g.strings[role] or "all", g.strings[label].split("[")[0]), set()).add(g.type_names[kind])
         return {k: frozenset(v) for k, v in out.items()}
 
+    def longest_wait(self, wait: str) -> tuple[RoleTime | None, float]:
+        """The role that spends the largest share of its time on `wait`, and that share; None and 0 without roles."""
+        worst = max(self.result.roles, key=lambda r: r.waits.get(wait, 0.0), default=None)
+        return worst, worst.waits.get(wait, 0.0) if worst else 0.0
+
     def waits_for_loads(self, role: RoleTime) -> dict[str, float]:
         """Shares of a role's time spent waiting for asynchronous loads, by name of the wait."""
         return {k: v for k, v in role.waits.items()

@@ -146,8 +146,7 @@ def narrow_stores(facts: Facts) -> Hint | None:
 @hint
 def control_code(facts: Facts) -> Hint | None:
     """Scalar control code takes warp time."""
-    worst = max(facts.result.roles, key=lambda r: r.waits.get("control", 0.0), default=None)
-    share = worst.waits.get("control", 0.0) if worst else 0.0
+    worst, share = facts.longest_wait("control")
     if worst is None or share < 0.05:
         return None
     return Hint("Scalar control code takes its toll: a power-of-two number of stages, or an unrolled loop, makes stage and phase "
@@ -157,8 +156,7 @@ def control_code(facts: Facts) -> Hint | None:
 @hint
 def cta_barriers(facts: Facts) -> Hint | None:
     """Warps wait at CTA-wide barriers."""
-    worst = max(facts.result.roles, key=lambda r: r.waits.get("sync", 0.0), default=None)
-    share = worst.waits.get("sync", 0.0) if worst else 0.0
+    worst, share = facts.longest_wait("sync")
     if worst is None or share < 0.1:
         return None
     return Hint("Warps wait for each other at __syncthreads: more CTAs an SM, or specialised roles with mbarriers, decouple "
