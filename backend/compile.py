@@ -20,6 +20,7 @@ _SCOPES = {"subpartition": 0, "sm": 1, "tpc": 2, "gpc": 3, "chip": 4}
 _DIRECTIONS = {"load": 0, "store": 1, "atomic": 2}
 _POOLS = {"tma": 0, "lsu": 1}
 _KINDS = {"warp": 0, "unit": 1, "memory": 2}
+_SAME_RUN, _NEXT_RUN, _LAST_RUN, _EACH_RUN, _EVERY_RUN = range(1, 6)
 POLICIES = {"gto": 0, "lrr": 1, "oldest": 2}
 
 #: Cycles of work after which a node lets others in (sub-operations), and the most sub-operations a stage is cut into.
@@ -167,17 +168,22 @@ def _template(graph: KernelGraph, t: Template, tables: _Tables, memo: dict[Any, 
             node = graph.node(t, i)
             found = memo[key] = tables.add_demand(node, demand_of(node, tables.hw))
         demand[i] = found
-    source = t.edge_src()
-    late = (t.edge_kind != EdgeKind.ISSUE).astype(np.int8)
-    order = np.lexsort((late, source))
-    issue = np.bincount(source[t.edge_kind == EdgeKind.ISSUE], minlength=t.nodes)
+    which, source, mode = _edges(t)
+    issues = t.edge_kind[which] == EdgeKind.ISSUE
+    order = np.lexsort((t.edge_dst[which] + t.nodes * (mode == _NEXT_RUN), ~issues, source))
+    edge_ptr = np.concatenate([[0], np.cumsum(np.bincount(source, minlength=t.nodes))]).astype(np.int32)
+    issue = np.bincount(source[issues], minlength=t.nodes)
+    repeats = [t.repeat_first, t.repeat_nodes, t.repeat_times, t.repeat_column]
     return {
         "demand": demand,
         "in_degree": np.bincount(t.edge_dst, minlength=t.nodes).astype(np.int32),
-        "edge_ptr": t.edge_ptr,
-        "issue_end": (t.edge_ptr[:-1] + issue).astype(np.int32),
-        "edge_dst": np.ascontiguousarray(t.edge_dst[order]),
-        "edge_reason": t.edge_reason[order].astype(np.uint8),
+        "edge_ptr": edge_ptr,
+        "issue_end": (edge_ptr[:-1] + issue).astype(np.int32),
+        "edge_dst": np.ascontiguousarray(t.edge_dst[which][order]),
+        "edge_reason": t.edge_reason[which][order].astype(np.uint8),
+        "edge_mode": mode[order],
+        "repeats": np.stack(repeats, axis=1).astype(np.int64).reshape(-1),
+        "tile_step": t.steps().reshape(-1) if len(t.repeat_first) else np.zeros(0, dtype=np.int64),
         "tile_ptr": t.tile_ptr,
         "tile_buffer": t.tile_buffer,
         "tile_column": t.tile_column.reshape(-1),
@@ -185,6 +191,25 @@ def _template(graph: KernelGraph, t: Template, tables: _Tables, memo: dict[Any, 
         "tile_offset": t.tile_offset.reshape(-1),
         "rank": t.tile_offset.shape[1],
     }
+
+
+def _edges(t: Template) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(edge of the template, source node, which runs it connects) of every edge that the engine follows; an edge into a repeated
+    period from the one in front stands for one from each run to the next too. Modes as in the engine's EdgeMode."""
+    which, source = np.arange(t.edges), t.edge_src()
+    mode = np.zeros(t.edges, dtype=np.uint8)
+    if not len(t.repeat_first):
+        return which, source, mode
+    repeat, lengths = t.repeat_of(), np.append(t.repeat_nodes, 0)
+    start, end = repeat[source], repeat[t.edge_dst]
+    in_front = (end >= 0) & (start < 0)
+    near = in_front & (source >= (np.append(t.repeat_first, 0) - lengths)[end])
+    mode[(start >= 0) & (end >= 0)] = _SAME_RUN
+    mode[(start >= 0) & (end < 0)] = np.where(t.edge_each, _EACH_RUN, _LAST_RUN)[(start >= 0) & (end < 0)]
+    mode[in_front & ~near] = _EVERY_RUN
+    more = np.flatnonzero(near)
+    next_run = np.full(len(more), _NEXT_RUN, dtype=np.uint8)
+    return np.append(which, more), np.append(source, source[more] + lengths[end[more]]), np.append(mode, next_run)
 
 
 def _blocks(graph: KernelGraph, register_buffers: set[str]) -> list[list[int]]:
@@ -198,20 +223,21 @@ def _blocks(graph: KernelGraph, register_buffers: set[str]) -> list[list[int]]:
     for index, t in enumerate(graph.templates):
         columns = graph.instances.columns[graph.instances.template == index]
         column_gcd = [int(np.gcd.reduce(c)) if len(c) else 0 for c in columns.T]
+        steps = t.steps()
         for b, buffer in enumerate(graph.buffers):
             if buffer.scope != "global":
                 continue
             tiles = np.flatnonzero(t.tile_buffer == b)
             for d, size in enumerate(buffer.shape):
                 g = grid[b][d]
-                for extent, offset, column in {
+                for extent, offset, column, step in {
                     tuple(r)
                     for r in np.stack(
-                        [t.tile_extent[tiles, d], t.tile_offset[tiles, d], t.tile_column[tiles, d]], axis=1
+                        [t.tile_extent[tiles, d], t.tile_offset[tiles, d], t.tile_column[tiles, d], steps[tiles, d]], axis=1
                     ).tolist()
                 }:
-                    whole = offset == 0 and column < 0 and extent >= size
-                    g = math.gcd(g, offset, 0 if whole else extent, column_gcd[column] if column >= 0 else 0)
+                    whole = offset == step == 0 and column < 0 and extent >= size
+                    g = math.gcd(g, offset, step, 0 if whole else extent, column_gcd[column] if column >= 0 else 0)
                     tile[b][d] = math.gcd(tile[b][d], 0 if whole else extent)
                 grid[b][d] = g
     out = []

@@ -135,7 +135,8 @@ def _result(
     roles = role_times(graph, raw["nodes"], by_template)
     flops = int(graph.meta.get("flops", 0))
     timeline = tuple(
-        {"instance": i, "node": n, "ready": r, "start": s, "released": e, "done": d} for i, n, r, s, e, d in raw["spans"].tolist()
+        {"instance": i, "node": n, "run": c, "ready": r, "start": s, "released": e, "done": d}
+        for i, n, c, r, s, e, d in raw["spans"].tolist()
     )
     from importlib.metadata import PackageNotFoundError, version
 

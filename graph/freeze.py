@@ -53,6 +53,8 @@ def freeze(name: str, drafts: list[Draft], order: list[int], versions: dict[int,
               "tile_column": np.array(columns, dtype=np.int64).reshape(-1, rank),
               "tile_extent": np.array(extents, dtype=np.int64).reshape(-1, rank),
               "edge_ptr": np.concatenate([[0], np.cumsum(counts)]), "edge_dst": edge[:, 1], "edge_kind": edge[:, 2],
-              "edge_reason": edge[:, 3], "edge_label": edge[:, 4]}
+              "edge_reason": edge[:, 3], "edge_label": edge[:, 4], "edge_each": np.zeros(len(edge), dtype=bool),
+              **{k: [] for k, (_, shape) in TEMPLATE_ARRAYS.items() if shape == "repeats"},
+              "repeat_step": np.zeros((0, rank), dtype=np.int64)}
     masks = {"node_warps": np.array(node_rows["node_warps"], dtype=np.uint64)}  # uint64 for bit 63
     return Template(name, **{k: np.asarray(v).astype(TEMPLATE_ARRAYS[k][0]) for k, v in {**arrays, **masks}.items()})

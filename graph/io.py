@@ -21,7 +21,10 @@ from .model import TEMPLATE_ARRAYS, Buffer, Instances, KernelGraph, Launch, Temp
 from .registry import node_types
 
 #: Version of the file layout. Files of another version are refused by name.
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+
+#: A loop body runs less often than this.
+MAX_RUNS = 1 << 24
 
 #: No tile lies further from the origin of its tensor, in elements.
 _FAR = 1 << 40
@@ -125,6 +128,10 @@ def _assemble(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray], where
     for i, t in enumerate(templates):
         if t.tile_column.size and int(t.tile_column.max()) >= table["columns"].shape[1]:
             raise GraphError(f"t{i}.tile_column names a column that the instance table lacks", where=where)
+        if t.repeat_column.size and int(t.repeat_column.max()) >= table["columns"].shape[1]:
+            raise GraphError(f"t{i}.repeat_column names a column that the instance table lacks", where=where)
+        times = t.times(table["columns"][table["template"] == i])
+        _in_range(f"t{i}: numbers of runs", times, 1, MAX_RUNS, where)
     attrs = tuple({k: tuple(v) if isinstance(v, list) else v for k, v in a.items()} for a in header["attrs"])
     _check_attrs(templates, header["type_names"], attrs, where)
     return KernelGraph(header["name"], Launch(**launch), tuple(buffers), tuple(header["type_names"]), tuple(header["strings"]),
@@ -150,7 +157,8 @@ def _template(i: int, name: str, arrays: Mapping[str, np.ndarray], counts: Mappi
     nodes, tiles, edges = len(got["node_type"]), len(got["tile_buffer"]), len(got["edge_dst"])
     rank = got["tile_offset"].shape[1] if got["tile_offset"].ndim == 2 else -1
     shapes: dict[str, tuple[int, ...]] = {"nodes": (nodes,), "nodes+1": (nodes + 1,), "tiles": (tiles,), "edges": (edges,),
-                                          "tiles,rank": (tiles, rank)}
+                                          "tiles,rank": (tiles, rank), "repeats": (len(got["repeat_first"]),),
+                                          "steps,rank": (len(got["repeat_step"]), rank)}
     for field, (_, shape) in TEMPLATE_ARRAYS.items():
         if got[field].shape != shapes[shape]:
             raise GraphError(f"array t{i}.{field} has shape {got[field].shape}, expected {shapes[shape]}", where=where)
@@ -175,7 +183,29 @@ def _template(i: int, name: str, arrays: Mapping[str, np.ndarray], counts: Mappi
         raise GraphError(f"t{i}.node_warps: a node without warps", where=where)
     if edges and (np.diff(got["tile_ptr"]) < 0).any():
         raise GraphError(f"t{i}.tile_ptr decreases", where=where)
-    return Template(name, **got)
+    template = Template(name, **got)
+    _check_repeats(i, template, where)
+    return template
+
+
+def _check_repeats(i: int, t: Template, where: str) -> None:
+    """Refuse repeats that overlap, leave the template, or are entered from each other."""
+    behind, steps = 0, 0
+    for first, count in zip(t.repeat_first.tolist(), t.repeat_nodes.tolist(), strict=True):
+        if count < 1 or first - count < behind or first + count > t.nodes:
+            raise GraphError(f"t{i}.repeat_first and repeat_nodes name nodes {first}..{first + count - 1} and as many in front, "
+                             f"which are not free", where=where)
+        behind = first + count
+        steps += int(t.tile_ptr[behind] - t.tile_ptr[first])
+    if len(t.repeat_step) != steps:
+        raise GraphError(f"t{i}.repeat_step has {len(t.repeat_step)} rows for {steps} tiles", where=where)
+    _in_range(f"t{i}.repeat_times", t.repeat_times, -_FAR, _FAR, where)
+    _in_range(f"t{i}.repeat_step", t.repeat_step, -_FAR, _FAR, where)
+    _in_range(f"t{i}.repeat_column", t.repeat_column, -1, 1 << 31, where)
+    repeat = t.repeat_of()
+    source, target = repeat[t.edge_src()], repeat[t.edge_dst]
+    if ((source >= 0) & (target >= 0) & (source != target)).any():
+        raise GraphError(f"t{i}: an edge leads from one repeat into another", where=where)
 
 
 def _in_range(name: str, array: np.ndarray, low: int, high: int, where: str) -> None:

@@ -170,7 +170,9 @@ TEMPLATE_ARRAYS: dict[str, tuple[str, str]] = {
     "tile_buffer": ("int32", "tiles"), "tile_mode": ("int8", "tiles"), "tile_version": ("int32", "tiles"),
     "tile_offset": ("int64", "tiles,rank"), "tile_column": ("int32", "tiles,rank"), "tile_extent": ("int32", "tiles,rank"),
     "edge_ptr": ("int32", "nodes+1"), "edge_dst": ("int32", "edges"), "edge_kind": ("int8", "edges"),
-    "edge_reason": ("int8", "edges"), "edge_label": ("int32", "edges"),
+    "edge_reason": ("int8", "edges"), "edge_label": ("int32", "edges"), "edge_each": ("bool", "edges"),
+    "repeat_first": ("int32", "repeats"), "repeat_nodes": ("int32", "repeats"), "repeat_times": ("int64", "repeats"),
+    "repeat_column": ("int32", "repeats"), "repeat_loop": ("int64", "repeats"), "repeat_step": ("int64", "steps,rank"),
 }
 
 Array = npt.NDArray[Any]
@@ -179,7 +181,14 @@ Array = npt.NDArray[Any]
 @dataclass(frozen=True, eq=False)
 class Template:
     """The shared structure of all CTAs (clusters) whose control flow is the same. Arrays as in :data:`TEMPLATE_ARRAYS`;
-    nodes stand in an order that respects every edge, edges are grouped by source (CSR)."""
+    nodes stand in an order that respects every edge, edges are grouped by source (CSR).
+
+    Repeats: nodes [first, first + nodes) of repeat r run `times + columns[column]` times (at least once). In run c, counted from
+    0, their tiles lie c times `repeat_step` further (one row a tile of the repeated nodes, repeats in order), and the last
+    number of their loop label is `c * repeat_loop` larger. The `nodes` nodes in front are the same period once before: an edge
+    from there into the repeated nodes leads from each run to the next as well. An edge from any other node in front leads to
+    every run. An edge to a node behind leaves the last run, or every run where `edge_each` is set.
+    """
 
     name: str
     node_type: Array
@@ -202,6 +211,13 @@ class Template:
     edge_kind: Array
     edge_reason: Array
     edge_label: Array
+    edge_each: Array
+    repeat_first: Array
+    repeat_nodes: Array
+    repeat_times: Array
+    repeat_column: Array
+    repeat_loop: Array
+    repeat_step: Array
 
     @property
     def nodes(self) -> int:
@@ -221,6 +237,28 @@ class Template:
     def edge_src(self) -> Array:
         """Source node of each edge, int32[edges]."""
         return np.repeat(np.arange(self.nodes, dtype=np.int32), np.diff(self.edge_ptr))
+
+    def repeat_of(self) -> Array:
+        """The repeat that each node belongs to, int32[nodes]; -1 if none."""
+        out = np.full(self.nodes, -1, dtype=np.int32)
+        for r, (first, count) in enumerate(zip(self.repeat_first.tolist(), self.repeat_nodes.tolist(), strict=True)):
+            out[first:first + count] = r
+        return out
+
+    def steps(self) -> Array:
+        """How far each tile moves from one run of its repeat to the next, int64[tiles,rank]."""
+        out = np.zeros_like(self.tile_offset)
+        if len(self.repeat_first):
+            out[np.repeat(self.repeat_of() >= 0, np.diff(self.tile_ptr))] = self.repeat_step
+        return out
+
+    def times(self, columns: Array) -> Array:
+        """How often each repeat runs in each instance, int64[n,repeats], from the instances' columns [n,c]."""
+        out: Array = np.tile(self.repeat_times, (len(columns), 1))
+        for r, column in enumerate(self.repeat_column.tolist()):
+            if column >= 0:
+                out[:, r] += columns[:, column]
+        return out
 
 
 @dataclass(frozen=True, eq=False)
@@ -298,7 +336,22 @@ class KernelGraph:
         counts: list[int] = np.bincount(self.instances.template, minlength=len(self.templates)).tolist()
         return counts
 
+    def times(self, template: int) -> Array:
+        """How often each repeat of template number `template` runs in each of its instances, int64[n,repeats]."""
+        columns: Array = self.instances.columns[self.instances.template == template]
+        return self.templates[template].times(columns)
+
+    def unrolled(self) -> KernelGraph:
+        """The same graph without repeats: every run written out."""
+        from .repeats import unroll
+
+        return unroll(self)
+
     @property
     def total_nodes(self) -> int:
         """Nodes that a simulation executes: the sum over instances."""
-        return sum(t.nodes * c for t, c in zip(self.templates, self.instance_counts(), strict=True))
+        total = sum(t.nodes * c for t, c in zip(self.templates, self.instance_counts(), strict=True))
+        for i, t in enumerate(self.templates):
+            if len(t.repeat_first):
+                total += int(((self.times(i) - 1) * t.repeat_nodes).sum())
+        return total

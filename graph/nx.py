@@ -16,10 +16,17 @@ if TYPE_CHECKING:
 
 def to_networkx(graph: KernelGraph, template: int = 0) -> networkx.MultiDiGraph[int]:
     """Template number `template` as a `MultiDiGraph`: node attributes are the fields of :class:`Node`, edges carry `kind`
-    (`DATA`, `ISSUE`, `COMPLETE`), `reason` and `label`. The kernel graph hangs on `.graph["kernel"]`."""
+    (`DATA`, `ISSUE`, `COMPLETE`), `reason` and `label`. The kernel graph hangs on `.graph["kernel"]`.
+
+    Raises:
+        GraphError: the template has repeats; `graph.unrolled()` has none.
+    """
     import networkx as nx
 
     t = graph.templates[template]
+    if len(t.repeat_first):
+        raise GraphError(f"template {template} has loop bodies that repeat", where=graph.name,
+                         fix="Write them out first: to_networkx(graph.unrolled(), ...).")
     out: networkx.MultiDiGraph[int] = nx.MultiDiGraph(kernel=graph, template=template)
     for node in graph.nodes_of(t):
         out.add_node(node.index, **{k: v for k, v in vars(node).items() if k != "index"})
@@ -69,6 +76,8 @@ def from_networkx(nx_graph: Any) -> KernelGraph:
     tiles = np.concatenate([np.arange(t.tile_ptr[i], t.tile_ptr[i + 1]) for i in keep]).astype(np.int64)
     sizes = np.diff(t.tile_ptr)[keep]
     arrays.update({k: getattr(t, k)[tiles] for k, (_, s) in TEMPLATE_ARRAYS.items() if s.startswith("tiles")})
+    arrays.update({k: getattr(t, k) for k, (_, s) in TEMPLATE_ARRAYS.items() if s in ("repeats", "steps,rank")})
+    arrays["edge_each"] = np.zeros(len(edge), dtype=bool)
     arrays["tile_ptr"] = np.concatenate([[0], np.cumsum(sizes)])
     arrays["edge_ptr"] = np.concatenate([[0], np.cumsum(np.bincount(edge[:, 0], minlength=len(keep)))])
     for column, name in enumerate(("edge_dst", "edge_kind", "edge_reason", "edge_label"), start=1):

@@ -34,6 +34,7 @@ class Draft:
     arrives: tuple[tuple[Barrier, int, int], ...] = ()
     tx: tuple[Barrier, int] | None = None
     wait: tuple[Barrier, int, int] | None = None
+    segment: int = 0  #: part of the template it belongs to, see `repeats`
 
     def depend(self, source: int, kind: int, reason: int, label: int = -1) -> None:
         """Add an edge from `source` that is not program order; of two from one source the stronger one stays."""

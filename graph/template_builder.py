@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from .errors import GraphError
 from .freeze import freeze
 from .handles import Column, TileRef
 from .model import EdgeKind, Reason, Template
+from .repeats import fold, in_segments
 from .replay import Barrier, Draft, replay
 from .versions import assign_versions
 
@@ -33,17 +36,38 @@ class _Warp:
 
 
 class TemplateBuilder:
-    """One template under construction. Made by :meth:`TileGraphBuilder.template`."""
+    """One template under construction. Made by :meth:`TileGraphBuilder.template`.
+
+    Loop bodies may repeat: :meth:`repeat` starts the period before the repeated one, and what is appended while `segment` is
+    the number it returns, plus 1, runs as often as it says (see :mod:`.repeats`).
+    """
 
     def __init__(self, owner: TileGraphBuilder, name: str) -> None:
         self.owner, self.name = owner, name
+        self.segment = 0  #: where nodes are appended: 3 r + 1 before the repeated period r, 3 r + 2 in it, 3 r + 3 behind it
+        self.repeats: list[int | Column] = []  #: how often each repeated period runs
+        self._finished: Template | None = None
         self.drafts: list[Draft] = []
         self.columns: dict[str, int] = {}
         self._warps: dict[tuple[int, int], _Warp] = {}
 
     def column(self, name: str) -> Column:
-        """The column `name` of this template's instances, to be used in tile origins."""
+        """The column `name` of this template's instances, to be used in tile origins and as number of repetitions."""
         return Column(self.columns.setdefault(name, len(self.columns)))
+
+    def repeat(self, times: int | Column) -> int:
+        """Declare a loop body that runs `times` (at least 1) and start the period in front of it.
+
+        Append one period, then set `segment` to the number returned, plus 1, and append the same period again, its tiles moved
+        by a step: this one is repeated. Set `segment` to the number plus 2 for what follows. The two periods must be alike;
+        :meth:`finish` says where they are not.
+
+        Returns:
+            The segment of the period in front.
+        """
+        self.repeats.append(times)
+        self.segment = 3 * len(self.repeats) - 2
+        return self.segment
 
     def node(
         self,
@@ -105,6 +129,7 @@ class TemplateBuilder:
             tuple((bar, slot, n) for (bar, slot), n in arrive),
             tx,
             None if wait is None else (wait[0][0], wait[0][1], wait[1]),
+            self.segment,
         )
         self.drafts.append(draft)
         drains = kind.sync and type not in ("barrier_wait", "wait_group", "commit_group")
@@ -170,10 +195,17 @@ class TemplateBuilder:
         """Resolve barriers and versions and freeze the arrays.
 
         Raises:
-            GraphError: deadlock, mismatched arrival counts.
+            GraphError: deadlock, mismatched arrival counts, periods that are not alike.
         """
-        if not self.drafts:
-            raise GraphError("a template needs at least one node", where=self.name)
-        order = replay(self.drafts, self.name, self.owner.names)
-        versions = assign_versions(self.drafts, order)
-        return freeze(self.name, self.drafts, order, versions, self.owner.rank())
+        if self._finished is None:
+            if not self.drafts:
+                raise GraphError("a template needs at least one node", where=self.name)
+            order = replay(self.drafts, self.name, self.owner.names)
+            if self.repeats:
+                order = in_segments(self.drafts, order, self.name)
+            versions = assign_versions(self.drafts, order)
+            self._finished = freeze(self.name, self.drafts, order, versions, self.owner.rank())
+            if self.repeats:
+                segments = np.array([self.drafts[i].segment for i in order])
+                self._finished = fold(self._finished, segments, self.repeats, self.owner.names()[1])
+        return self._finished

@@ -3,6 +3,7 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 
+#include <algorithm>
 #include <stdexcept>
 #include <string>
 
@@ -93,6 +94,52 @@ Machine machine_of(const nb::dict& d) {
   return m;
 }
 
+// The repeat of each node of `t`, or -1; reads and checks the repeats.
+std::vector<std::int32_t> repeats_of(const nb::dict& d, const Program& p, Template& t) {
+  const auto rows = vec<std::int64_t>(d, "repeats");  // rows of 4: first, nodes, times, column
+  constexpr std::size_t kRepeatRow = 4;
+  require(rows.size() % kRepeatRow == 0, "repeats");
+  t.tile_step = vec<std::int64_t>(d, "tile_step");
+  require(t.tile_step.size() == (rows.empty() ? 0 : t.tile_offset.size()), "tile_step");
+  std::vector<std::int32_t> repeat(static_cast<std::size_t>(t.nodes), -1);
+  std::int64_t behind = 0;
+  for (std::size_t i = 0; i < rows.size(); i += kRepeatRow) {
+    const std::int64_t first = rows[i], nodes = rows[i + 1], column = rows[i + 3];
+    require(first >= behind && nodes > 0 && first + nodes <= t.nodes && column >= -1 && column < p.columns_width, "repeats");
+    behind = first + nodes;
+    const auto r = static_cast<std::int32_t>(t.repeats.size());
+    for (std::int64_t n = first; n < behind; ++n) repeat[static_cast<std::size_t>(n)] = r;
+    t.repeats.push_back({static_cast<std::int32_t>(first), static_cast<std::int32_t>(nodes), static_cast<std::int32_t>(column), rows[i + 2]});
+  }
+  return repeat;
+}
+
+// Checks the modes of the edges and the number of edges into each node, and notes who waits for each run of a repeat.
+void count_edges(Template& t, const std::vector<std::int32_t>& ptr, const std::vector<std::int32_t>& repeat,
+                 const std::vector<std::int32_t>& in_degree) {
+  std::vector<std::int32_t> degree(in_degree.size(), 0);
+  for (std::int32_t source = 0; source < t.nodes; ++source) {
+    const std::int32_t from = repeat[static_cast<std::size_t>(source)];
+    for (std::int32_t e = ptr[static_cast<std::size_t>(source)]; e < ptr[static_cast<std::size_t>(source) + 1]; ++e) {
+      const Edge& edge = t.edges[static_cast<std::size_t>(e)];
+      const std::int32_t to = repeat[static_cast<std::size_t>(edge.dst)];
+      const bool inside = from >= 0 && from == to, out = from >= 0 && to < 0, in = from < 0 && to >= 0;
+      switch (edge.mode) {
+        case EdgeMode::kPlain: require(from < 0, "edge_mode"); break;
+        case EdgeMode::kSameRun:
+        case EdgeMode::kNextRun: require(inside, "edge_mode"); break;
+        case EdgeMode::kLastRun:
+        case EdgeMode::kEachRun: require(out, "edge_mode"); break;
+        case EdgeMode::kEveryRun: require(in, "edge_mode"); break;
+        default: require(false, "edge_mode");
+      }
+      if (edge.mode == EdgeMode::kEachRun) t.each.push_back({from, edge.dst, 1});
+      if (edge.mode != EdgeMode::kNextRun) ++degree[static_cast<std::size_t>(edge.dst)];  // these stand for plain ones in front
+    }
+  }
+  require(degree == in_degree, "in_degree");
+}
+
 Template template_of(const nb::dict& d, const Program& p) {
   Template t{};
   const auto demand_ids = vec<std::int32_t>(d, "demand");
@@ -121,14 +168,16 @@ Template template_of(const nb::dict& d, const Program& p) {
   in_range(edge_reason, 0, kReasons, "edge_reason");
   in_range(t.tile_buffer, 0, static_cast<std::int64_t>(p.tensors.size()), "tile_buffer");
   in_range(t.tile_column, -1, p.columns_width, "tile_column");
-  for (std::size_t e = 0; e < edge_dst.size(); ++e) t.edges.push_back({edge_dst[e], edge_reason[e]});
-  std::vector<std::int32_t> degree(n, 0);
-  for (const std::int32_t dst : edge_dst) ++degree[static_cast<std::size_t>(dst)];
-  require(degree == in_degree, "in_degree");
+  const auto edge_mode = vec<std::uint8_t>(d, "edge_mode");
+  require(edge_mode.size() == edge_dst.size(), "edge_mode");
+  for (std::size_t e = 0; e < edge_dst.size(); ++e)
+    t.edges.push_back({edge_dst[e], edge_reason[e], static_cast<EdgeMode>(edge_mode[e])});
+  const std::vector<std::int32_t> repeat = repeats_of(d, p, t);
+  count_edges(t, edge_ptr, repeat, in_degree);
   for (std::size_t i = 0; i < n; ++i) {
     require(issue_end[i] >= edge_ptr[i] && issue_end[i] <= edge_ptr[i + 1], "issue_end");
     const Demand& demand = p.demands[static_cast<std::size_t>(demand_ids[i])];
-    t.info.push_back({demand, in_degree[i], edge_ptr[i], issue_end[i], edge_ptr[i + 1]});
+    t.info.push_back({demand, in_degree[i], edge_ptr[i], issue_end[i], edge_ptr[i + 1], repeat[i]});
     for (std::int32_t s = demand.stage_begin; s < demand.stage_end; ++s) {
       const Stage& stage = p.stages[static_cast<std::size_t>(s)];
       if (stage.kind != StageKind::kMemory) continue;
@@ -219,6 +268,12 @@ Program program_of(const nb::dict& d) {
   require(p.columns.size() == p.instance_template.size() * static_cast<std::size_t>(p.columns_width), "columns");
   for (nb::handle h : nb::cast<nb::list>(d["templates"])) p.templates.push_back(template_of(nb::cast<nb::dict>(h), p));
   in_range(p.instance_template, 0, static_cast<std::int64_t>(p.templates.size()), "instance_template");
+  for (std::size_t i = 0; i < p.instance_template.size(); ++i)
+    for (const Repeat& r : p.templates[static_cast<std::size_t>(p.instance_template[i])].repeats) {
+      const std::size_t at = i * static_cast<std::size_t>(p.columns_width) + static_cast<std::size_t>(std::max(r.column, 0));
+      const std::int64_t times = r.times + (r.column >= 0 ? p.columns[at] : 0);
+      require(times >= 1 && times < kMaxIndex, "a loop body runs less than once or too often");
+    }
   return p;
 }
 
@@ -262,8 +317,8 @@ nb::dict run(const nb::dict& input, std::int32_t observed_sm, nb::object progres
   }
   result["nodes"] = nodes;
   std::vector<std::int64_t> spans;
-  for (const Span& s : out.spans) spans.insert(spans.end(), {s.instance, s.node, s.ready, s.start, s.released, s.done});
-  result["spans"] = array(std::move(spans), {out.spans.size(), 6});
+  for (const Span& s : out.spans) spans.insert(spans.end(), {s.instance, s.node, s.run, s.ready, s.start, s.released, s.done});
+  result["spans"] = array(std::move(spans), {out.spans.size(), 7});
   const std::size_t n = out.instance_start.size();
   result["instance_start"] = array(std::move(out.instance_start), {n});
   result["instance_end"] = array(std::move(out.instance_end), {n});

@@ -15,7 +15,8 @@ Engine::Engine(const Program& program, std::int32_t observed_sm, std::function<v
     outcome_.nodes.emplace_back(static_cast<std::size_t>(t.nodes));
     piece_cache_.emplace_back(t.tile_buffer.size());
     auto& nodes = fresh_.emplace_back();
-    for (const NodeInfo& info : t.info) nodes.push_back({0, 0, kNever, 0, info.in_degree, 0, 0, 0});
+    for (const NodeInfo& info : t.info)
+      nodes.push_back({0, 0, kNever, 0, info.in_degree, 0, 0, 0, static_cast<std::int32_t>(nodes.size()), 0});
   }
   outcome_.instance_start.assign(program.instance_template.size(), 0);
   outcome_.instance_end.assign(program.instance_template.size(), 0);
@@ -71,15 +72,38 @@ void Engine::start_instance(std::int32_t sm, std::int32_t slot_index, std::int32
   const Template& t = program_.templates[static_cast<std::size_t>(program_.instance_template[static_cast<std::size_t>(instance)])];
   slot.instance = instance;
   slot.shape = &t;
-  slot.remaining = t.nodes;
   slot.end = now;
   slot.start = now;
   const auto index = static_cast<std::size_t>(&t - program_.templates.data());
   slot.stats = outcome_.nodes[index].data();
   slot.nodes = fresh_[index];
+  if (!t.repeats.empty()) add_runs(slot);
+  slot.remaining = static_cast<std::int32_t>(slot.nodes.size());
   outcome_.instance_start[static_cast<std::size_t>(instance)] = now;
-  for (std::int32_t node = 0; node < t.nodes; ++node)
+  for (std::int32_t node = 0; node < slot.remaining; ++node)
     if (slot.nodes[static_cast<std::size_t>(node)].missing == 0) ready_.push_back({sm, slot_index, node});
+}
+
+// Append the nodes of all further runs of the template's repeats.
+void Engine::add_runs(Slot& slot) {
+  const Template& t = *slot.shape;
+  const std::int64_t* columns = program_.columns.data() + static_cast<std::ptrdiff_t>(slot.instance) * program_.columns_width;
+  slot.base.clear();
+  slot.times.clear();
+  for (const Repeat& repeat : t.repeats) {
+    const std::int64_t times = repeat.times + (repeat.column >= 0 ? columns[repeat.column] : 0);
+    if (static_cast<std::int64_t>(slot.nodes.size()) + (times - 1) * repeat.nodes > kMaxIndex)
+      throw std::runtime_error("a CTA executes more operations than the engine can number");
+    slot.base.push_back(static_cast<std::int32_t>(slot.nodes.size()));
+    slot.times.push_back(static_cast<std::int32_t>(times));
+    for (std::int32_t run = 1; run < times; ++run)
+      for (std::int32_t at = repeat.first; at < repeat.first + repeat.nodes; ++at) {
+        slot.nodes.push_back(slot.nodes[static_cast<std::size_t>(at)]);
+        slot.nodes.back().run = run;
+      }
+  }
+  for (const EachRun& each : t.each)
+    slot.nodes[static_cast<std::size_t>(each.dst)].missing += each.count * (slot.times[static_cast<std::size_t>(each.repeat)] - 1);
 }
 
 void Engine::retire(std::int32_t sm, std::int32_t slot_index, Tick now) {
@@ -92,32 +116,51 @@ void Engine::retire(std::int32_t sm, std::int32_t slot_index, Tick now) {
 }
 
 const Stage& Engine::stage_of(const Slot& slot, std::int32_t node) const {
-  const auto n = static_cast<std::size_t>(node);
-  const Demand& demand = slot.shape->info[n].demand;
-  return program_.stages[static_cast<std::size_t>(demand.stage_begin + slot.nodes[n].stage)];
+  return program_.stages[static_cast<std::size_t>(slot.info(node).demand.stage_begin + slot.nodes[static_cast<std::size_t>(node)].stage)];
 }
 
-// Release edges [from, to) of a CTA's template at `when`; destinations without missing edges become ready then.
-void Engine::release(std::int32_t sm, std::int32_t slot_index, std::int32_t from, std::int32_t to, Tick when) {
-  constexpr std::int32_t kProgramOrder = 0;
-  Slot& slot = sms_[static_cast<std::size_t>(sm)].slots[static_cast<std::size_t>(slot_index)];
-  const Template& t = *slot.shape;
+// Release edges [from, to) of the template of `node`, which leave it, at `when`.
+void Engine::release(std::int32_t sm, std::int32_t slot_index, std::int32_t node, std::int32_t from, std::int32_t to, Tick when) {
+  const Slot& slot = sms_[static_cast<std::size_t>(sm)].slots[static_cast<std::size_t>(slot_index)];
   for (std::int32_t e = from; e < to; ++e) {
-    const auto [dst, reason] = t.edges[static_cast<std::size_t>(e)];
-    NodeState& node = slot.nodes[static_cast<std::size_t>(dst)];
-    if (reason == kProgramOrder) node.ordered = when;
-    if (when >= node.ready) {
-      node.ready = when;
-      node.reason = static_cast<std::int8_t>(reason);
-    }
-    if (--node.missing == 0) {
-      if (node.reason != kProgramOrder) slot.stats[dst].wait[static_cast<std::size_t>(node.reason)] += node.ready - std::max(node.ordered, slot.start);
-      if (node.ready == now_) {
-        ready_.push_back({sm, slot_index, dst});
-      } else {
-        queue_.push(node.ready, kBegin, sm, slot_index, dst);
+    const Edge edge = slot.shape->edges[static_cast<std::size_t>(e)];
+    if (edge.mode == EdgeMode::kPlain || edge.mode == EdgeMode::kEachRun) {
+      arrive(sm, slot_index, edge.dst, edge.reason, when);
+    } else if (edge.mode == EdgeMode::kEveryRun) {
+      const std::int32_t r = slot.info(edge.dst).repeat;
+      for (std::int32_t run = 0; run < slot.times[static_cast<std::size_t>(r)]; ++run)
+        arrive(sm, slot_index, slot.in_run(r, run, edge.dst), edge.reason, when);
+    } else {
+      const std::int32_t r = slot.info(node).repeat, run = slot.nodes[static_cast<std::size_t>(node)].run;
+      const bool last = run + 1 == slot.times[static_cast<std::size_t>(r)];
+      if (edge.mode == EdgeMode::kSameRun) {
+        arrive(sm, slot_index, slot.in_run(r, run, edge.dst), edge.reason, when);
+      } else if (edge.mode == EdgeMode::kNextRun && !last) {
+        arrive(sm, slot_index, slot.in_run(r, run + 1, edge.dst), edge.reason, when);
+      } else if (edge.mode == EdgeMode::kLastRun && last) {
+        arrive(sm, slot_index, edge.dst, edge.reason, when);
       }
     }
+  }
+}
+
+// One edge into `index` is released at `when`; a node without missing edges becomes ready then.
+void Engine::arrive(std::int32_t sm, std::int32_t slot_index, std::int32_t index, std::uint8_t reason, Tick when) {
+  constexpr std::uint8_t kProgramOrder = 0;
+  Slot& slot = sms_[static_cast<std::size_t>(sm)].slots[static_cast<std::size_t>(slot_index)];
+  NodeState& node = slot.nodes[static_cast<std::size_t>(index)];
+  if (reason == kProgramOrder) node.ordered = when;
+  if (when >= node.ready) {
+    node.ready = when;
+    node.reason = static_cast<std::int8_t>(reason);
+  }
+  if (--node.missing > 0) return;
+  if (node.reason != kProgramOrder)
+    slot.stats[node.at].wait[static_cast<std::size_t>(node.reason)] += node.ready - std::max(node.ordered, slot.start);
+  if (node.ready == now_) {
+    ready_.push_back({sm, slot_index, index});
+  } else {
+    queue_.push(node.ready, kBegin, sm, slot_index, index);
   }
 }
 
@@ -132,7 +175,7 @@ void Engine::drain(Tick now) {
 void Engine::begin(std::int32_t sm, std::int32_t slot_index, std::int32_t node, Tick now) {
   Slot& slot = sms_[static_cast<std::size_t>(sm)].slots[static_cast<std::size_t>(slot_index)];
   slot.nodes[static_cast<std::size_t>(node)].ordered = now;  // from here on: when it became ready
-  const Demand& demand = slot.shape->info[static_cast<std::size_t>(node)].demand;
+  const Demand& demand = slot.info(node).demand;
   if (demand.warp_stages == 0) warps_go_on(sm, slot_index, node, now);
   if (demand.stage_begin == demand.stage_end) {
     complete(sm, slot_index, node, now);
@@ -174,7 +217,7 @@ void Engine::warp_work(std::int32_t sm, std::int32_t slot_index, std::int32_t no
   NodeState& state = slot.nodes[static_cast<std::size_t>(node)];
   if (state.begun == kNever) state.begun = start;
   const Tick latency = stage_of(slot, node).latency;
-  if (state.stage + 1 == slot.shape->info[static_cast<std::size_t>(node)].demand.warp_stages) warps_go_on(sm, slot_index, node, end);
+  if (state.stage + 1 == slot.info(node).demand.warp_stages) warps_go_on(sm, slot_index, node, end);
   next_stage(sm, slot_index, node, end + latency);
 }
 
@@ -184,17 +227,17 @@ void Engine::warps_go_on(std::int32_t sm, std::int32_t slot_index, std::int32_t 
   NodeState& state = slot.nodes[static_cast<std::size_t>(node)];
   if (state.begun == kNever) state.begun = when;
   state.done = when;
-  NodeStats& s = slot.stats[node];
+  NodeStats& s = slot.stats_of(node);
   s.queue += state.begun - state.ordered;
   s.service += when - state.begun;
   ++s.count;
-  const NodeInfo& info = slot.shape->info[static_cast<std::size_t>(node)];
-  release(sm, slot_index, info.edge_begin, info.issue_end, when);
+  const NodeInfo& info = slot.info(node);
+  release(sm, slot_index, node, info.edge_begin, info.issue_end, when);
 }
 
 void Engine::next_stage(std::int32_t sm, std::int32_t slot_index, std::int32_t node, Tick when) {
   Slot& slot = sms_[static_cast<std::size_t>(sm)].slots[static_cast<std::size_t>(slot_index)];
-  const Demand& demand = slot.shape->info[static_cast<std::size_t>(node)].demand;
+  const Demand& demand = slot.info(node).demand;
   if (demand.stage_begin + ++slot.nodes[static_cast<std::size_t>(node)].stage < demand.stage_end) {
     run_stage(sm, slot_index, node, when);
   } else {
@@ -205,11 +248,11 @@ void Engine::next_stage(std::int32_t sm, std::int32_t slot_index, std::int32_t n
 void Engine::complete(std::int32_t sm, std::int32_t slot_index, std::int32_t node, Tick when) {
   Slot& slot = sms_[static_cast<std::size_t>(sm)].slots[static_cast<std::size_t>(slot_index)];
   const NodeState& state = slot.nodes[static_cast<std::size_t>(node)];
-  slot.stats[node].latency += when - state.done;
+  slot.stats_of(node).latency += when - state.done;
   if (sm == observed_sm_)
-    outcome_.spans.push_back({sm, slot.instance, node, state.ordered, state.begun == kNever ? state.ordered : state.begun, state.done, when});
-  const NodeInfo& info = slot.shape->info[static_cast<std::size_t>(node)];
-  release(sm, slot_index, info.issue_end, info.edge_end, when);
+    outcome_.spans.push_back({sm, slot.instance, state.at, state.run, state.ordered, state.begun == kNever ? state.ordered : state.begun, state.done, when});
+  const NodeInfo& info = slot.info(node);
+  release(sm, slot_index, node, info.issue_end, info.edge_end, when);
   slot.end = std::max(slot.end, when);
   if (--slot.remaining > 0) return;
   if (slot.end == now_) {

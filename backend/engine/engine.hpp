@@ -35,6 +35,7 @@ class Engine {
     std::int32_t missing;  // unreleased incoming edges
     std::int16_t stage;
     std::int8_t subop, reason;  // reason of the latest release
+    std::int32_t at, run;  // node of the template; which run of its loop body
   };
   struct Slot {
     std::int32_t instance = -1, remaining = 0;
@@ -42,7 +43,17 @@ class Engine {
     const Template* shape = nullptr;
     NodeStats* stats = nullptr;  // of the template
     Tick start = 0;
-    std::vector<NodeState> nodes;
+    std::vector<NodeState> nodes;      // of the template, then the further runs of each repeat
+    std::vector<std::int32_t> base, times;  // [repeats]: where its further runs start, how often it runs
+    const NodeInfo& info(std::int32_t node) const {
+      return shape->info[static_cast<std::size_t>(nodes[static_cast<std::size_t>(node)].at)];
+    }
+    NodeStats& stats_of(std::int32_t node) { return stats[nodes[static_cast<std::size_t>(node)].at]; }
+    // Run `run` of node `at` of repeat `r`.
+    std::int32_t in_run(std::int32_t r, std::int32_t run, std::int32_t at) const {
+      const Repeat& repeat = shape->repeats[static_cast<std::size_t>(r)];
+      return run == 0 ? at : base[static_cast<std::size_t>(r)] + (run - 1) * repeat.nodes + at - repeat.first;
+    }
   };
   struct Candidate {
     std::int32_t slot, node;
@@ -82,7 +93,10 @@ class Engine {
 
   void start_instance(std::int32_t sm, std::int32_t slot, std::int32_t instance, Tick now);
   void retire(std::int32_t sm, std::int32_t slot, Tick now);
-  void release(std::int32_t sm, std::int32_t slot, std::int32_t from, std::int32_t to, Tick when);
+  void add_runs(Slot& slot);
+  // `node`s are indices of the slot's nodes: those of the template and further runs.
+  void release(std::int32_t sm, std::int32_t slot, std::int32_t node, std::int32_t from, std::int32_t to, Tick when);
+  void arrive(std::int32_t sm, std::int32_t slot, std::int32_t node, std::uint8_t reason, Tick when);
   void drain(Tick now);
   void begin(std::int32_t sm, std::int32_t slot, std::int32_t node, Tick now);
   // `when` may lie in the future: what follows from it then is arranged for that time.

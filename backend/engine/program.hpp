@@ -63,10 +63,34 @@ struct NodeInfo {
   Demand demand;
   std::int32_t in_degree;
   std::int32_t edge_begin, issue_end, edge_end;  // a node's issue edges stand first
+  std::int32_t repeat;                           // the repeat it belongs to, or -1
+};
+
+// Which runs of a repeated loop body an edge connects.
+enum class EdgeMode : std::uint8_t {
+  kPlain,     // node to node; into a repeated node: into its first run
+  kSameRun,   // within a run
+  kNextRun,   // from a run to the next
+  kLastRun,   // from the last run to a node behind
+  kEachRun,   // from each run to a node behind
+  kEveryRun,  // from a node in front to each run
 };
 
 struct Edge {
-  std::int32_t dst, reason;
+  std::int32_t dst;
+  std::uint8_t reason;
+  EdgeMode mode;
+};
+
+// Nodes [first, first + nodes) run `times` + the instance's value of `column` (if any) times.
+struct Repeat {
+  std::int32_t first, nodes, column;
+  std::int64_t times;
+};
+
+// A node behind repeat `repeat` waits for `count` edges from each run.
+struct EachRun {
+  std::int32_t repeat, dst, count;
 };
 
 struct Template {
@@ -74,8 +98,10 @@ struct Template {
   std::vector<NodeInfo> info;  // [nodes]
   std::vector<Edge> edges;
   std::vector<std::int32_t> tile_ptr, tile_buffer, tile_column, tile_extent;
-  std::vector<std::int64_t> tile_offset;
+  std::vector<std::int64_t> tile_offset, tile_step;  // tile_step: from a run to the next; empty without repeats
   std::int32_t rank;
+  std::vector<Repeat> repeats;
+  std::vector<EachRun> each;
 };
 
 inline constexpr int kPools = 2;
@@ -123,7 +149,7 @@ struct NodeStats {
 };
 
 struct Span {
-  std::int32_t sm, instance, node;
+  std::int32_t sm, instance, node, run;
   Tick ready, start, released, done;
 };
 

@@ -92,7 +92,7 @@ void add_lines(const Rows& r, std::int64_t line, std::int64_t sector, std::int64
 
 }  // namespace
 
-void expand(const Program& program, const Template& t, std::int32_t tile_index, const std::int64_t* columns,
+void expand(const Program& program, const Template& t, std::int32_t tile_index, std::int32_t run, const std::int64_t* columns,
             const MemoryAccess& access, std::vector<Piece>& out, PieceCache& cache) {
   const auto tile = static_cast<std::size_t>(tile_index);
   const auto buffer = static_cast<std::size_t>(t.tile_buffer[tile]);
@@ -104,7 +104,8 @@ void expand(const Program& program, const Template& t, std::int32_t tile_index, 
   bool clipped = false;
   for (int d = 0; d < tensor.rank; ++d) {
     const auto i = tile * static_cast<std::size_t>(t.rank) + static_cast<std::size_t>(d);
-    const std::int64_t origin = t.tile_offset[i] + (t.tile_column[i] >= 0 ? columns[t.tile_column[i]] : 0);
+    const std::int64_t moved = run > 0 ? run * t.tile_step[i] : 0;
+    const std::int64_t origin = t.tile_offset[i] + moved + (t.tile_column[i] >= 0 ? columns[t.tile_column[i]] : 0);
     const auto ds = static_cast<std::size_t>(d);
     low[d] = std::clamp<std::int64_t>(origin, 0, tensor.shape[ds]);
     high[d] = std::clamp<std::int64_t>(origin + t.tile_extent[i], low[d], tensor.shape[ds]);

@@ -22,9 +22,9 @@ struct PieceCache {
   Piece piece{};
 };
 
-// Pieces of tile `tile_index` of `node`, clipped to the tensor, appended to `out`. `columns` is the instance's row, `cache`
+// Pieces of tile `tile_index` in run `run`, clipped to the tensor, appended to `out`. `columns` is the instance's row, `cache`
 // belongs to the tile and the access.
-void expand(const Program& program, const Template& t, std::int32_t tile_index, const std::int64_t* columns,
+void expand(const Program& program, const Template& t, std::int32_t tile_index, std::int32_t run, const std::int64_t* columns,
             const MemoryAccess& access, std::vector<Piece>& out, PieceCache& cache);
 
 }  // namespace gtsim

@@ -31,8 +31,9 @@ void Engine::start_transfer(std::int32_t sm, std::int32_t slot_index, std::int32
   const Template& t = *slot.shape;
   const MemoryAccess& access = program_.memory[static_cast<std::size_t>(stage_of(slot, node).memory)];
   scratch_.clear();
-  const std::int32_t tile = t.tile_ptr[static_cast<std::size_t>(node)] + access.tile;
-  expand(program_, t, tile, program_.columns.data() + static_cast<std::ptrdiff_t>(slot.instance) * program_.columns_width, access,
+  const NodeState& state = slot.nodes[static_cast<std::size_t>(node)];
+  const std::int32_t tile = t.tile_ptr[static_cast<std::size_t>(state.at)] + access.tile;
+  expand(program_, t, tile, state.run, program_.columns.data() + static_cast<std::ptrdiff_t>(slot.instance) * program_.columns_width, access,
          scratch_, piece_cache_[static_cast<std::size_t>(&t - program_.templates.data())][static_cast<std::size_t>(tile)]);
   if (scratch_.empty()) {  // wholly outside the tensor: nothing moves
     next_stage(sm, slot_index, node, when + access.launch + stage_of(slot, node).latency);

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...graph import TemplateBuilder
+from .repetition import Repetition
 from .walk import Record
 
 _LOADS = ("tma_load", "cp_async", "global_load")
@@ -40,12 +41,14 @@ def roles(records: Sequence[Record]) -> dict[int, str]:
     return out
 
 
-def emit(records: Sequence[Record], template: TemplateBuilder) -> list[str]:
+def emit(records: Sequence[Record], template: TemplateBuilder, repetition: Repetition) -> list[str]:
     """Feed the records to `template` in order. Returns the distinct roles."""
     names = roles(records)
     spans: dict[tuple[int, ...], str] = {}
+    segment = repetition.segments()
     node, commit, wait_group = template.node, template.commit, template.wait_group
-    for kind, warps, source, loop, reads, writes, attrs, blocking, group, wait, arrive, tx in records:
+    for kind, warps, source, loop, reads, writes, attrs, blocking, group, wait, arrive, tx, place in records:
+        template.segment = segment(place)
         role = spans.get(warps)
         if role is None:
             found = {names[w // 4] for w in warps}

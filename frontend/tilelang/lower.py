@@ -19,11 +19,13 @@ from .emit import emit
 from .launch import block_coordinates, launch_positions, registers_per_thread, spill_warning
 from .memory import plan_memory
 from .program import Storage, kernel_count, parse
+from .repetition import Needs, Repetition, Replan
 from .translate import Translator
 from .walk import Shared, Split, Walk
 from .widths import swizzle_span
 
 MAX_CLASSES = 4096
+MAX_REPLANS = 16
 
 
 def lower_captured(captured: CapturedKernel, *, symbols: Mapping[str, int] | None = None,
@@ -146,35 +148,54 @@ def _walk_classes(builder: TileGraphBuilder, shared: Shared, run: Any,
     """
     blocks = block_coordinates(shared.program.grid)
     positions = launch_positions(shared.program.grid, translator.swizzle)
-    queue = deque([np.arange(len(blocks))])
-    flops, done = 0, 0
+    queue = deque([(np.arange(len(blocks)), True)])
+    needs = Needs()
+    flops, done, replans = 0, 0, 0
     roles: dict[str, None] = {}
     seen: set[tuple[str, tuple[int, ...]]] = set()
     while queue:
-        members = queue.popleft()
+        members, cut = queue.popleft()
         template = builder.template(f"class {done}")
-        walk = Walk(shared, blocks[members], template)
+        repetition = Repetition(needs, enabled=cut and replans < MAX_REPLANS)
+        walk = Walk(shared, blocks[members], template, repetition)
         try:
             run(walk)
+        except Replan:
+            replans += 1
+            queue.appendleft((members, cut))
+            continue
         except Split as split:
             values, groups = np.unique(split.values, return_inverse=True)
             parts = [members[groups.reshape(-1) == i] for i in range(len(values))]
             if len(queue) + len(parts) + done > MAX_CLASSES:
                 raise FrontendError(f"the blocks take more than {MAX_CLASSES} different paths", where=shared.program.name,
                                     fix="Use a smaller problem.") from None
-            queue.extendleft(reversed(parts))
+            queue.extendleft((part, cut) for part in reversed(parts))
             continue
         except FrontendError as e:
+            if repetition.regions:  # told with all iterations
+                queue.appendleft((members, False))
+                continue
             if e.where:
                 raise
             raise type(e)(e.problem, where=translator.where(e), fix=e.fix) from e
         if not walk.records:  # these blocks return at once
             walk.ctl(1, 1, "exit")
             walk.flush()
-        for role in emit(walk.records, template):
-            roles[role] = None
+        template.repeats = [walk.origin(region.times) for region in repetition.regions]
+        found = emit(walk.records, template, repetition)
+        if repetition.regions:
+            try:
+                template.finish()
+            except GraphError:  # its periods differ after all, or it hangs, which is told with all iterations
+                queue.appendleft((members, False))
+                continue
+        roles.update(dict.fromkeys(found))
         builder.add_instances(template, blocks[members], walk.columns, positions[members])
         flops += walk.flops * len(members)
+        for region in repetition.regions:
+            more = region.times - 1
+            flops += region.flops * int(more.sum() if isinstance(more, np.ndarray) else more * len(members))
         seen.update((r[0], r[1]) for r in walk.records)
         done += 1
     return flops, list(roles), seen

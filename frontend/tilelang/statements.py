@@ -9,6 +9,7 @@ from ..errors import FrontendError, UnknownStatement
 from .expr import BLOCK, LOOP, OPAQUE, RUN, THREAD, Value, op_name, text_of
 from .locals import assigns
 from .program import declare
+from .repetition import SHORTEST
 from .walk import Walk
 
 if TYPE_CHECKING:
@@ -218,15 +219,13 @@ class Statements:
         if not unrolled:
             self.t.reason = f"loop {label}"
             self.t.in_serial += 1
-        stop = f"{self.t.uniform(start)} + {self.t.uniform(extent)}" if start.const != 0 else self.t.uniform(extent)
-        head = f"for {name} in range({stop}):" if start.const == 0 else f"for {name} in range({self.t.uniform(start)}, {stop}):"
         entered = self.t.time
         prefix = self.t.fresh("p")
         if not unrolled:
             self.t.line(f"{prefix} = R.loop")
             self.t.line(f"{prefix}_ = {prefix} + ', {label}=' if {prefix} else '{label}='")
         self._breakable.append(True)
-        with self.t.block(head):
+        with self.t.loop(name, start, extent, repeats=not unrolled and (extent.const is None or extent.const >= SHORTEST)):
             if not unrolled:
                 self.t.line(f"R.loop = {prefix}_ + str({name})")
             with self.t.counting(0 if unrolled else 1, 0 if unrolled else 1):

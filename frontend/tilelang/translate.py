@@ -16,6 +16,7 @@ from ..errors import FrontendError, UnknownStatement
 from .expr import BLOCK, LOOP, OPAQUE, RUN, THREAD, Value, is_float, text_of
 from .layouts import Layouts
 from .locals import Locals, scan_locals
+from .probe import probe_of
 from .program import Program, Storage
 from .statements import Statements, endless
 from .steering import steering
@@ -91,6 +92,31 @@ class Translator:
         self.line("pass")
         yield
         self._indent -= 1
+
+    @contextmanager
+    def loop(self, name: str, start: Value, extent: Value, *, repeats: bool) -> Any:
+        """Lines inside are the body of a loop of the variable `name`. If it `repeats` and its decisions can be probed, the walk
+        may leave iterations out."""
+        first, size = self.uniform(start), self.uniform(extent)
+        head = f"for {name} in range({size}):" if start.const == 0 else f"for {name} in range({first}, {first} + {size}):"
+        at = len(self._lines)
+        self._lines += [""]  # room for the probe
+        inside = len(self._lines) + 1
+        with self.block(head):
+            yield
+        body = [line[4 * (self._indent + 1):] for line in self._lines[inside:] if line]
+        nested = any("\n" in line for line in body)  # a loop inside has a probe of its own
+        probe = probe_of(self.fresh("q"), name, body) if repeats and not nested else None
+        if probe is None:
+            return
+        tab = "    " * self._indent
+        self._lines[at] = "\n".join(tab + line for line in probe.lines)
+        carried = ", ".join(probe.carried) + ("," if len(probe.carried) == 1 else "")
+        stop = extent.src if start.const == 0 else f"{start.src} + {extent.src}"
+        self._lines[inside - 1] = f"{tab}for {name} in R.iterate({probe.name}, ({carried}), {start.src}, {stop}):"
+        if carried:
+            self._lines[inside] = f"{tab}    if R.jumped: {carried} = R.carried()"
+            self.line(f"if R.jumped: {carried} = R.carried()")
 
     def fresh(self, letter: str) -> str:
         """A new Python name."""
@@ -292,7 +318,7 @@ class Translator:
         head += [f"    {line}" for line in self.locals.declarations()]
         kept = [(i, line) for i, line in enumerate(self._lines) if line]
         source = "\n".join([*head, *(line for _, line in kept), "    R.active = R.everyone", ""])
-        self._origin = [-1] * len(head) + [i for i, _ in kept]
+        self._origin = [-1] * len(head) + [i for i, line in kept for _ in line.split("\n")]
         self._globals["ENDLESS"] = endless
         self.source = source
         exec(compile(source, self._file, "exec"), self._globals)  # noqa: S102  our own generated text

@@ -17,11 +17,13 @@ from ..errors import FrontendError
 from .contents import Contents, load
 from .layouts import Layouts
 from .program import Program, Storage
+from .repetition import Needs, Repetition
 from .sync import Access, Hazards
 from .warps import Active
 
 Origin = tuple[Any, ...]
-#: (type, warps, source, loop, reads, writes, attrs, blocking, group, wait, arrive, tx); types in `emit` may be pseudo types.
+#: (type, warps, source, loop, reads, writes, attrs, blocking, group, wait, arrive, tx, place); types in `emit` may be pseudo
+#: types, places are those of `repetition`.
 Record = tuple[Any, ...]
 MAX_RECORDS = 4_000_000
 
@@ -61,10 +63,11 @@ class Branch:
 
 
 class Walk:
-    """One run of the program. `blocks` are the block coordinates [n, 3] of the class."""
+    """One run of the program. `blocks` are the block coordinates [n, 3] of the class; `repetition` cuts its loops short."""
 
-    def __init__(self, shared: Shared, blocks: Any, template: TemplateBuilder) -> None:
+    def __init__(self, shared: Shared, blocks: Any, template: TemplateBuilder, repetition: Repetition | None = None) -> None:
         self.shared, self.template = shared, template
+        self.repetition = repetition or Repetition(Needs(), enabled=False)
         self.columns: dict[str, Any] = {}
         self.records: list[Record] = []
         self.loop, self.flops = "", 0
@@ -196,6 +199,28 @@ class Walk:
             return then
         return np.where(branch.then.mask[:, None], then, other)
 
+    @staticmethod
+    def parity(value: int) -> int:
+        """A barrier phase parity: the graph does not hold it, so loops may differ in it from period to period."""
+        return value & 1
+
+    # -- loops -------------------------------------------------------------------------------------------------------------
+
+    @property
+    def jumped(self) -> bool:
+        """Whether iterations have just been left out of the innermost loop: :meth:`carried` has the variables behind them."""
+        return self.repetition.carried is not None
+
+    def carried(self) -> tuple[int, ...]:
+        """Values of the carried variables behind the iterations left out."""
+        values, self.repetition.carried = self.repetition.carried, None
+        assert values is not None
+        return values
+
+    def iterate(self, probe: Any, state: tuple[Any, ...], start: Any, stop: Any) -> Any:
+        """The iterations of a serial loop that are walked."""
+        return self.repetition.iterate(self, probe, state, start, stop)
+
     # -- tiles -------------------------------------------------------------------------------------------------------------
 
     def keep(self, value: Any) -> Any:
@@ -254,7 +279,8 @@ class Walk:
         """Record one node."""
         if self.pending:
             self.flush()
-        self.records.append((type, warps, source, self.loop, reads, writes, attrs, blocking, group, wait, arrive, tx))
+        place = self.repetition.of(warps) if self.repetition.regions else None
+        self.records.append((type, warps, source, self.loop, reads, writes, attrs, blocking, group, wait, arrive, tx, place))
 
     def ctl(self, ops: int, branches: int, reason: str) -> None:
         """Scalar control work of the active warps; it becomes one node in front of their next operation."""
@@ -277,7 +303,8 @@ class Walk:
             if attrs is None:
                 attrs = self.shared.controls[key] = {"int_ops": ops, "branches": branches, "reason": reason}
             for warps in active.parts:
-                self.records.append(("control", warps, reason, self.loop, (), (), attrs, None, None, None, (), None))
+                place = self.repetition.of(warps) if self.repetition.regions else None
+                self.records.append(("control", warps, reason, self.loop, (), (), attrs, None, None, None, (), None, place))
 
     def access(self, accesses: tuple[Access, ...]) -> None:
         """Note shared-memory accesses of the active warps; insert the barrier the compiler would if they need one."""

@@ -46,9 +46,10 @@ def graph(kernels):
 
 
 class View:
-    """Nodes and edges of one template, by name."""
+    """Nodes and edges of one template, by name, with every run of its loop bodies."""
 
     def __init__(self, graph, index=0):
+        graph = graph.unrolled()
         self.graph, self.template = graph, graph.templates[index]
         self.nodes = list(graph.nodes_of(self.template))
         t = self.template

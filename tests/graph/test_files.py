@@ -73,7 +73,7 @@ def rewrite(path: Path, **changes: object) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"header": {"schema": 99}}, "graph schema 99, this gtsim reads 1"),
+        ({"header": {"schema": 99}}, "graph schema 99, this gtsim reads 2"),
         ({"header": {"format": "x"}}, "not a gtsim graph file"),
         ({"t0__edge_dst": None}, "array t0.edge_dst is missing"),
         ({"t0__edge_dst": np.zeros(3, dtype=np.int32)}, "t0.edge_"),

@@ -54,7 +54,7 @@ def mbarrier_wait(t: Translator, call: Any) -> None:
     name, slot = t.slot(call.args[0])
     parity = t.compile(call.args[1])
     t.charge(parity)
-    t.issue(Wait(name), slot, t.uniform(parity))
+    t.issue(Wait(name), slot, f"R.parity({t.uniform(parity)})")
 
 
 @tile_op("tirx.ptx_arrive_barrier", "tl.ptx_arrive_barrier", "tirx.ptx_arrive_barrier_expect_tx")

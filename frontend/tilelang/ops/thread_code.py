@@ -130,7 +130,7 @@ class ArriveNoInc:
             for i in range(walk.attached.get(warps, 0), len(walk.records)):
                 record = walk.records[i]
                 if record[0] == "cp_async" and set(record[1]) <= set(warps):
-                    walk.records[i] = (*record[:11], bar)
+                    walk.records[i] = (*record[:11], bar, *record[12:])
             walk.put("barrier_arrive", warps, f"arrive({self.name})", attrs={"barrier": f"{self.name}[{slot}]", "count": lanes},
                      arrive=((bar, lanes),))
             walk.attached[warps] = len(walk.records)

@@ -40,29 +40,33 @@ def single_buffers(subject: Subject) -> Iterable[Finding]:
     graph = subject.graph
     loads = [i for i, n in enumerate(graph.type_names) if n in _ASYNC]
     told: set[tuple[str, int]] = set()
-    for t in graph.templates:
+    for index, t in enumerate(graph.templates):
         nodes = np.flatnonzero(np.isin(t.node_type, loads))
         trips: dict[tuple[int, int], set[int]] = defaultdict(set)
+        again: dict[tuple[int, int], int] = defaultdict(int)  # trips that repeats add
         slots: dict[tuple[int, int], set[tuple[int, ...]]] = defaultdict(set)
         used = _operands(graph, subject)
+        more = np.append(graph.times(index).max(axis=0, initial=1) - 1, 0)[t.repeat_of()]
         for i in nodes.tolist():
             for row in range(int(t.tile_ptr[i]), int(t.tile_ptr[i + 1])):
                 if t.tile_mode[row] == 2 and int(t.tile_buffer[row]) in used:
                     key = int(t.node_source[i]), int(t.tile_buffer[row])
-                    trips[key].add(int(t.node_loop[i]))
+                    if int(t.node_loop[i]) not in trips[key]:
+                        trips[key].add(int(t.node_loop[i]))
+                        again[key] += int(more[i])
                     slots[key].add(tuple(t.tile_offset[row].tolist()))
         for (source, buffer), seen in trips.items():
-            name = graph.strings[source]
+            name, count = graph.strings[source], len(seen) + again[source, buffer]
             if len(seen) > 1 and len(slots[source, buffer]) == 1 and (name, buffer) not in told:
                 told.add((name, buffer))
                 yield Finding(
                     "pipelining",
                     "warning",
                     name or graph.buffers[buffer].name,
-                    f"{name or 'a load'} is not pipelined: {graph.buffers[buffer].name} has one slot for {len(seen)} trips, "
+                    f"{name or 'a load'} is not pipelined: {graph.buffers[buffer].name} has one slot for {count} trips, "
                     "so each load waits until the trip before has been used",
                     "Use T.Pipelined with num_stages of 2 or more.",
-                    {"buffer": graph.buffers[buffer].name, "trips": len(seen)},
+                    {"buffer": graph.buffers[buffer].name, "trips": count},
                 )
 
 

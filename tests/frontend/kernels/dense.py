@@ -82,3 +82,23 @@ def experts(tokens=512, count=4, N=256, K=256, bm=128, bn=128, bk=64):
                 T.copy(total, C[row * bm, col * bn])
 
     return experts_kernel
+
+
+def persistent(M=768, N=768, K=2048, bm=128, bn=128, bk=64, stages=3, blocks=12, threads=256):
+    """A few blocks take output tiles one after the other; the ring of stages goes on from tile to tile."""
+
+    @T.prim_func
+    def persistent_kernel(A: T.Tensor((M, K), "float16"), B: T.Tensor((K, N), "float16"), C: T.Tensor((M, N), "float16")):
+        with T.Kernel(blocks, threads=threads) as block:
+            left = T.alloc_shared((bm, bk), "float16")
+            right = T.alloc_shared((bk, bn), "float16")
+            total = T.alloc_fragment((bm, bn), "float32")
+            for row, col in T.Persistent([T.ceildiv(M, bm), T.ceildiv(N, bn)], blocks, block):
+                T.clear(total)
+                for k in T.Pipelined(T.ceildiv(K, bk), num_stages=stages):
+                    T.copy(A[row * bm, k * bk], left)
+                    T.copy(B[k * bk, col * bn], right)
+                    T.gemm(left, right, total)
+                T.copy(total, C[row * bm, col * bn])
+
+    return persistent_kernel

@@ -69,6 +69,21 @@ def gathered(rows=64, width=64, tall=1024, threads=128):
     return gathered_kernel
 
 
+def paged(pages=64, page=8, width=64, threads=128):
+    """A loop over pages that a table names."""
+
+    @T.prim_func
+    def paged_kernel(X: T.Tensor((pages * page, width), "float16"), table: T.Tensor((pages,), "int32"),
+                     Y: T.Tensor((pages * page, width), "float16")):
+        with T.Kernel(1, threads=threads) as _:
+            x = T.alloc_fragment((page, width), "float16")
+            for i in T.serial(pages):
+                T.copy(X[table[i] * page, 0], x)
+                T.copy(x, Y[i * page, 0])
+
+    return paged_kernel
+
+
 def two_launches(n=1024, threads=128):
     """Squares, then their negatives: two kernels in one program."""
 
