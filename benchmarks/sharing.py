@@ -30,7 +30,8 @@ def show(title: str, make: Callable[..., Any], sizes: dict[str, Any], metadata: 
         best = min(best, time.process_time() - start)
     nodes = sum(t.nodes for t in graph.templates)
     print(f"{title}: {best:.3f} s; {len(graph.templates)} templates of {nodes:,} nodes, {graph.nbytes / 1e6:.2f} MB and "
-          f"{graph.instances.nbytes / 1e6:.2f} MB instances; {len(graph.instances):,} CTAs execute {graph.total_nodes:,} operations")
+          f"{graph.instances.nbytes / 1e6:.2f} MB instances")
+    print(f"    {len(graph.instances):,} CTAs execute {graph.total_nodes:,} operations")
 
 
 def main() -> None:
