@@ -16,45 +16,36 @@ def freeze(name: str, drafts: list[Draft], order: list[int], versions: dict[int,
            rank: int) -> Template:
     """The template of `drafts` in the execution order `order`, with tiles of `rank` dimensions."""
     position = {node: i for i, node in enumerate(order)}
-    node_rows: dict[str, list[Any]] = {k: [] for k, (_, shape) in TEMPLATE_ARRAYS.items() if shape == "nodes"}
-    tiles: list[tuple[int, int, int]] = []
-    offsets: list[tuple[int, ...]] = []
-    columns: list[tuple[int, ...]] = []
-    extents: list[tuple[int, ...]] = []
-    tile_ptr = [0]
+    ordered = [drafts[i] for i in order]
+    masks = {warps: sum(1 << w for w in warps) for warps in {d.warps for d in ordered}}
+    accesses = [a for d in ordered for part in (d.reads, d.writes) for a in part]
+    known = {a: i for i, a in enumerate(dict.fromkeys(accesses))}
+    which = np.array([known[a] for a in accesses], dtype=np.int64)
+
+    def per_tile(field: str, fill: int) -> Any:
+        rows = [getattr(a, field) + (fill,) * (rank - len(a.extent)) for a in known]
+        return np.array(rows, dtype=np.int64).reshape(-1, rank)[which]
+
     edges: list[tuple[int, int, int, int, int]] = []
-    for at, i in enumerate(order):
-        d = drafts[i]
-        mask = 0
-        for w in d.warps:
-            mask |= 1 << w
-        for key, value in (("node_type", d.type_id), ("node_warps", mask), ("node_cta", d.cta), ("node_blocking", d.blocking),
-                           ("node_attrs", d.attrs_id), ("node_source", d.source_id), ("node_role", d.role_id),
-                           ("node_loop", d.loop_id)):
-            node_rows[key].append(value)
-        for mode, accesses, numbers in ((1, d.reads, versions[i][0]), (2, d.writes, versions[i][1])):
-            for access, number in zip(accesses, numbers, strict=True):
-                pad = (0,) * (rank - len(access.offset))
-                tiles.append((access.buffer, mode, number))
-                offsets.append(access.offset + pad)
-                extents.append(access.extent + tuple(1 for _ in pad))
-                columns.append(access.column + tuple(-1 for _ in pad))
-        tile_ptr.append(len(tiles))
+    for at, d in enumerate(ordered):
         for source, program_kind in d.program.items():
             edges.append((position[source], at, program_kind, _PROGRAM, -1))
         for source, (kind, reason, label) in d.preds.items():
             edges.append((position[source], at, kind, reason, label))
     edges.sort()
     edge = np.array(edges, dtype=np.int64).reshape(-1, 5)
-    tile = np.array(tiles, dtype=np.int64).reshape(-1, 3)
     counts = np.bincount(edge[:, 0], minlength=len(order))
-    arrays = {**node_rows, "tile_ptr": tile_ptr, "tile_buffer": tile[:, 0], "tile_mode": tile[:, 1], "tile_version": tile[:, 2],
-              "tile_offset": np.array(offsets, dtype=np.int64).reshape(-1, rank),
-              "tile_column": np.array(columns, dtype=np.int64).reshape(-1, rank),
-              "tile_extent": np.array(extents, dtype=np.int64).reshape(-1, rank),
+    arrays = {"node_type": [d.type_id for d in ordered], "node_warps": np.array([masks[d.warps] for d in ordered], dtype=np.uint64),
+              "node_cta": [d.cta for d in ordered], "node_blocking": [d.blocking for d in ordered],
+              "node_attrs": [d.attrs_id for d in ordered], "node_source": [d.source_id for d in ordered],
+              "node_role": [d.role_id for d in ordered], "node_loop": [d.loop_id for d in ordered],
+              "tile_ptr": np.cumsum([0, *(len(d.reads) + len(d.writes) for d in ordered)]),
+              "tile_buffer": np.array([a.buffer for a in known], dtype=np.int64)[which],
+              "tile_mode": [mode for d in ordered for mode in (1,) * len(d.reads) + (2,) * len(d.writes)],
+              "tile_version": [n for i in order for part in versions[i] for n in part],
+              "tile_offset": per_tile("offset", 0), "tile_column": per_tile("column", -1), "tile_extent": per_tile("extent", 1),
               "edge_ptr": np.concatenate([[0], np.cumsum(counts)]), "edge_dst": edge[:, 1], "edge_kind": edge[:, 2],
               "edge_reason": edge[:, 3], "edge_label": edge[:, 4], "edge_each": np.zeros(len(edge), dtype=bool),
               **{k: [] for k, (_, shape) in TEMPLATE_ARRAYS.items() if shape == "repeats"},
               "repeat_step": np.zeros((0, rank), dtype=np.int64)}
-    masks = {"node_warps": np.array(node_rows["node_warps"], dtype=np.uint64)}  # uint64 for bit 63
-    return Template(name, **{k: np.asarray(v).astype(TEMPLATE_ARRAYS[k][0]) for k, v in {**arrays, **masks}.items()})
+    return Template(name, **{k: np.asarray(v).astype(TEMPLATE_ARRAYS[k][0]) for k, v in arrays.items()})

@@ -47,9 +47,10 @@ _STRENGTH = {int(EdgeKind.ISSUE): 0, int(EdgeKind.COMPLETE): 1, int(EdgeKind.DAT
 _COMPLETE, _BARRIER = int(EdgeKind.COMPLETE), int(Reason.BARRIER)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Access:
-    """A tile of a buffer while its template is built; `private` separates register tiles of different warps."""
+    """A tile of a buffer while its template is built; `private` separates register tiles of different warps. The builder makes one
+    object for each, compared and hashed by identity."""
 
     buffer: int
     offset: tuple[int, ...]
