@@ -35,7 +35,8 @@ def freeze(name: str, drafts: list[Draft], order: list[int], versions: dict[int,
     edges.sort()
     edge = np.array(edges, dtype=np.int64).reshape(-1, 5)
     counts = np.bincount(edge[:, 0], minlength=len(order))
-    arrays = {"node_type": [d.type_id for d in ordered], "node_warps": np.array([masks[d.warps] for d in ordered], dtype=np.uint64),
+    arrays = {"node_type": [d.type_id for d in ordered],
+              "node_warps": np.array([masks[d.warps] for d in ordered], dtype=np.uint64),  # uint64 for bit 63
               "node_cta": [d.cta for d in ordered], "node_blocking": [d.blocking for d in ordered],
               "node_attrs": [d.attrs_id for d in ordered], "node_source": [d.source_id for d in ordered],
               "node_role": [d.role_id for d in ordered], "node_loop": [d.loop_id for d in ordered],

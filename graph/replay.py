@@ -49,8 +49,8 @@ _COMPLETE, _BARRIER = int(EdgeKind.COMPLETE), int(Reason.BARRIER)
 
 @dataclass(frozen=True, eq=False)
 class Access:
-    """A tile of a buffer while its template is built; `private` separates register tiles of different warps. The builder makes one
-    object for each, compared and hashed by identity."""
+    """A tile of a buffer while its template is built; `private` separates register tiles of different warps. The builder makes
+    one object for each, compared and hashed by identity."""
 
     buffer: int
     offset: tuple[int, ...]
