@@ -33,6 +33,8 @@ from .template_builder import TemplateBuilder
 
 #: Warps are bits of a 64-bit mask. GPUs allow fewer threads; `check` and the backend say so for each.
 MAX_THREADS = 2048
+#: Ranks of CTAs are 8-bit. GPUs allow fewer, likewise.
+MAX_CLUSTER = 64
 
 
 class TileGraphBuilder:
@@ -47,7 +49,7 @@ class TileGraphBuilder:
         arch: compilation target the graph is meant for.
 
     Raises:
-        GraphError: a number of threads that no CTA can have.
+        GraphError: a number of threads that no CTA can have, or a grid that is not a whole number of clusters.
     """
 
     def __init__(
@@ -66,6 +68,13 @@ class TileGraphBuilder:
                              fix="Launch fewer threads a CTA." if threads > MAX_THREADS else "")
         self.name, self.arch, self.threads = name, arch, threads
         self.grid, self.cluster = _triple(grid), _triple(cluster)
+        self.cluster_ctas = self.cluster[0] * self.cluster[1] * self.cluster[2]
+        if any(g % c for g, c in zip(self.grid, self.cluster, strict=True)):
+            raise GraphError(f"the grid {self.grid} is not a whole number of clusters of {self.cluster} CTAs", where=name,
+                             fix="Make each extent of the grid a multiple of the cluster's.")
+        if self.cluster_ctas > MAX_CLUSTER:
+            raise GraphError(f"a cluster of {self.cluster_ctas} CTAs; graphs hold up to {MAX_CLUSTER}", where=name,
+                             fix="Use a smaller cluster.")
         self.smem_bytes, self.registers_per_thread = smem_bytes, registers_per_thread
         self.meta: dict[str, Any] = {}
         self._buffers: list[Buffer] = []
@@ -76,7 +85,7 @@ class TileGraphBuilder:
         self._attrs: dict[str, int] = {}
         self._attr_list: list[Mapping[str, Any]] = []
         self._attrs_by_object: dict[int, tuple[Mapping[str, Any], NodeType, int]] = {}
-        self._accesses: dict[tuple[TileRef, int], Access] = {}
+        self._accesses: dict[tuple[TileRef, int, int], Access] = {}
         self._templates: list[TemplateBuilder] = []
         self._instances: list[tuple[int, np.ndarray, dict[str, np.ndarray], np.ndarray]] = []
 
@@ -100,9 +109,14 @@ class TileGraphBuilder:
         if any(int(c) < 1 for c in counts):
             raise GraphError(f"barrier {name!r} has an arrival count below 1: {list(counts)}")
         labels = [self.string(f"{name}[{i}]") for i in range(len(counts))]
-        barrier = Barrier(name, tuple(int(c) for c in counts), labels=labels)
+        copies = tuple(self._copy(name, counts, cta) for cta in range(self.cluster_ctas)) if self.cluster_ctas > 1 else ()
+        barrier = Barrier(name, tuple(int(c) for c in counts), labels=labels, copies=copies)
         self._barriers.append(barrier)
         return BarrierHandle(barrier)
+
+    def _copy(self, name: str, counts: Sequence[int], cta: int) -> Barrier:
+        name = f"CTA {cta}'s {name}"
+        return Barrier(name, tuple(int(c) for c in counts), cta, [self.string(f"{name}[{i}]") for i in range(len(counts))])
 
     def template(self, name: str = "") -> TemplateBuilder:
         """Start a template."""
@@ -113,11 +127,11 @@ class TileGraphBuilder:
     def add_instances(
         self, template: TemplateBuilder, blocks: Any, columns: Mapping[str, Any] | None = None, order: Any = None
     ) -> None:
-        """Add CTAs (clusters) that execute `template`.
+        """Add CTAs (clusters, of a launch with clusters) that execute `template`.
 
         Args:
             template: made by :meth:`template` of this builder.
-            blocks: block coordinates [n, 3].
+            blocks: block coordinates [n, 3], of a cluster those of its CTA with rank 0.
             columns: column name -> origins [n]; every column of the template must be given.
             order: launch positions [n]; x-fastest linear block order if None.
 
@@ -195,6 +209,10 @@ class TileGraphBuilder:
                 raise CheckError(findings)
         return graph
 
+    def shared_ctas(self, accesses: Sequence[Access]) -> set[int]:
+        """Ranks of the CTAs in whose shared memory these tiles lie."""
+        return {a.cta for a in accesses if self._buffers[a.buffer].scope == "shared"}
+
     # -- interning, used by TemplateBuilder ---------------------------------------------------------------------------
 
     def rank(self) -> int:
@@ -234,15 +252,19 @@ class TileGraphBuilder:
         self._attrs_by_object[id(attrs)] = (dict(attrs), kind, found)
         return found
 
-    def access(self, tile: TileRef, private: int) -> Access:
-        """Split a tile's origins into constants and columns; register tiles belong to one warpgroup."""
+    def access(self, tile: TileRef, private: int, cta: int) -> Access:
+        """Split a tile's origins into constants and columns; register tiles belong to one warpgroup, on-chip tiles to one CTA."""
         scope = self._buffers[tile.buffer].scope
-        key = (tile, private if scope in ("fragment", "local") else -1)
+        owner = 0 if scope == "global" else cta if tile.cta is None else tile.cta
+        key = (tile, private if scope in ("fragment", "local") else -1, owner)
         found = self._accesses.get(key)
         if found is None:
+            if not 0 <= owner < self.cluster_ctas:
+                raise GraphError(f"a tile of {self._buffers[tile.buffer].name!r} in a CTA of rank {owner}; the cluster has "
+                                 f"{self.cluster_ctas}", where=self.name)
             offset = tuple(o.delta if isinstance(o, Column) else int(o) for o in tile.origin)
             column = tuple(o.index if isinstance(o, Column) else -1 for o in tile.origin)
-            found = self._accesses[key] = Access(tile.buffer, offset, tile.extent, column, key[1])
+            found = self._accesses[key] = Access(tile.buffer, offset, tile.extent, column, key[1], owner)
         return found
 
 

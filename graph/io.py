@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import math
 import os
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -111,7 +112,7 @@ def _assemble(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray], where
     launch = {**header["launch"], "grid": tuple(header["launch"]["grid"]), "cluster": tuple(header["launch"]["cluster"])}
     buffers = [Buffer(**{**item, "shape": tuple(item["shape"]), "strides": tuple(item["strides"])}) for item in header["buffers"]]
     counts = {"type_names": len(header["type_names"]), "strings": len(header["strings"]), "attrs": len(header["attrs"]),
-              "buffers": len(buffers)}
+              "buffers": len(buffers), "ctas": math.prod(launch["cluster"])}
     templates = tuple(_template(i, name, arrays, counts, where) for i, name in enumerate(header["templates"]))
     table = {}
     for name, dtype in _INSTANCE_DTYPES.items():
@@ -175,6 +176,8 @@ def _template(i: int, name: str, arrays: Mapping[str, np.ndarray], counts: Mappi
     for field in ("node_source", "node_role", "node_loop"):
         _in_range(f"t{i}.{field}", got[field], 0, counts["strings"], where)
     _in_range(f"t{i}.tile_buffer", got["tile_buffer"], 0, counts["buffers"], where)
+    _in_range(f"t{i}.tile_cta", got["tile_cta"], 0, counts["ctas"], where)
+    _in_range(f"t{i}.node_cta", got["node_cta"], 0, counts["ctas"], where)
     _in_range(f"t{i}.tile_mode", got["tile_mode"], 1, 3, where)
     _in_range(f"t{i}.tile_extent", got["tile_extent"], 0, 1 << 31, where)
     _in_range(f"t{i}.tile_offset", got["tile_offset"], -_FAR, _FAR, where)

@@ -85,7 +85,8 @@ class Tile:
     """A box of a buffer that a node reads or writes.
 
     `offset[d] + column value` is the origin in dimension `d`: `column[d]` names a column of the instance table, or -1 if
-    the origin is the same for every instance. `version` numbers the writes of the buffer (SSA).
+    the origin is the same for every instance. `version` numbers the writes of the buffer (SSA). `cta` is the rank, within
+    the cluster, of the CTA whose memory holds the tile; 0 for tensors.
     """
 
     buffer: Buffer
@@ -94,6 +95,7 @@ class Tile:
     extent: tuple[int, ...]
     column: tuple[int, ...]
     version: int
+    cta: int = 0
 
     @property
     def elements(self) -> int:
@@ -131,6 +133,11 @@ class Node:
         """Tiles written."""
         return tuple(t for t in self.tiles if t.mode == "write")
 
+    def scope_of(self, tile: Tile) -> str:
+        """The scope of `tile` as this node sees it: `remote_shared` for shared memory of another CTA of the cluster."""
+        remote = tile.buffer.scope == "shared" and tile.cta != self.cta
+        return "remote_shared" if remote else tile.buffer.scope
+
     def label(self) -> str:
         """A short name for messages: type, source and loop position."""
         where = f" [{self.loop}]" if self.loop else ""
@@ -161,6 +168,16 @@ class Launch:
     tmem_columns: int = 0
     arch: str = ""
 
+    @property
+    def cluster_ctas(self) -> int:
+        """CTAs of a cluster; 1 for a launch without clusters."""
+        return math.prod(self.cluster)
+
+    @property
+    def ctas(self) -> int:
+        """CTAs of the launch."""
+        return math.prod(self.grid)
+
 
 #: Array fields of a template: name -> (dtype, how its length follows from the counts of nodes/tiles/edges).
 TEMPLATE_ARRAYS: dict[str, tuple[str, str]] = {
@@ -168,6 +185,7 @@ TEMPLATE_ARRAYS: dict[str, tuple[str, str]] = {
     "node_blocking": ("bool", "nodes"), "node_attrs": ("int32", "nodes"), "node_source": ("int32", "nodes"),
     "node_role": ("int32", "nodes"), "node_loop": ("int32", "nodes"), "tile_ptr": ("int32", "nodes+1"),
     "tile_buffer": ("int32", "tiles"), "tile_mode": ("int8", "tiles"), "tile_version": ("int32", "tiles"),
+    "tile_cta": ("int8", "tiles"),
     "tile_offset": ("int64", "tiles,rank"), "tile_column": ("int32", "tiles,rank"), "tile_extent": ("int32", "tiles,rank"),
     "edge_ptr": ("int32", "nodes+1"), "edge_dst": ("int32", "edges"), "edge_kind": ("int8", "edges"),
     "edge_reason": ("int8", "edges"), "edge_label": ("int32", "edges"), "edge_each": ("bool", "edges"),
@@ -203,6 +221,7 @@ class Template:
     tile_buffer: Array
     tile_mode: Array
     tile_version: Array
+    tile_cta: Array
     tile_offset: Array
     tile_column: Array
     tile_extent: Array
@@ -263,8 +282,8 @@ class Template:
 
 @dataclass(frozen=True, eq=False)
 class Instances:
-    """One row a CTA (cluster), in launch order: template id int32[n], block coordinates int32[n,3], and the columns of
-    tile origins int64[n,c] that tiles refer to."""
+    """One row a cluster (a CTA of a launch without clusters), in launch order: template id int32[n], block coordinates
+    int32[n,3] (of the CTA with rank 0), and the columns of tile origins int64[n,c] that tiles refer to."""
 
     template: Array
     block: Array
@@ -315,7 +334,8 @@ class KernelGraph:
             rank = len(buffer.shape)
             out.append(Tile(buffer, "read" if template.tile_mode[i] == 1 else "write",
                             tuple(template.tile_offset[i, :rank].tolist()), tuple(template.tile_extent[i, :rank].tolist()),
-                            tuple(template.tile_column[i, :rank].tolist()), int(template.tile_version[i])))
+                            tuple(template.tile_column[i, :rank].tolist()), int(template.tile_version[i]),
+                            int(template.tile_cta[i])))
         return tuple(out)
 
     def node(self, template: Template, index: int) -> Node:

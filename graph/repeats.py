@@ -119,7 +119,7 @@ def _compare_nodes(t: Template, first: int, count: int) -> Any:
     if not (np.diff(ptr[first - count:first + 1]) == np.diff(ptr[first:first + count + 1])).all():
         raise NotPeriodic("the tiles of two periods differ", where=t.name)
     x, y = slice(ptr[first - count], ptr[first]), slice(ptr[first], ptr[first + count])
-    for name in ("buffer", "mode", "column", "extent"):
+    for name in ("buffer", "mode", "cta", "column", "extent"):
         values = getattr(t, f"tile_{name}")
         if not (values[x] == values[y]).all():
             raise NotPeriodic(f"the tiles of two periods differ in {name}", where=t.name)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
 
+from .errors import GraphError
 from .model import EdgeKind, Reason
 
 
@@ -35,6 +36,8 @@ class Draft:
     tx: tuple[Barrier, int] | None = None
     wait: tuple[Barrier, int, int] | None = None
     segment: int = 0  #: part of the template it belongs to, see `repeats`
+    expect: tuple[Barrier, int] | None = None  #: its phase also waits for data that a node of another CTA delivers
+    deliver: tuple[tuple[Barrier, int], ...] = ()  #: barriers of other CTAs whose expected data it is
 
     def depend(self, source: int, kind: int, reason: int, label: int = -1) -> None:
         """Add an edge from `source` that is not program order; of two from one source the stronger one stays."""
@@ -49,24 +52,40 @@ _COMPLETE, _BARRIER = int(EdgeKind.COMPLETE), int(Reason.BARRIER)
 
 @dataclass(frozen=True, eq=False)
 class Access:
-    """A tile of a buffer while its template is built; `private` separates register tiles of different warps. The builder makes
-    one object for each, compared and hashed by identity."""
+    """A tile of a buffer while its template is built; `private` separates register tiles of different warps, `cta` the memory of
+    the CTAs of a cluster. The builder makes one object for each, compared and hashed by identity."""
 
     buffer: int
     offset: tuple[int, ...]
     extent: tuple[int, ...]
     column: tuple[int, ...]
     private: int = -1
+    cta: int = 0
 
 
 @dataclass
 class Barrier:
-    """An array of mbarriers: its name and the arrivals that complete a phase, a slot each."""
+    """An array of mbarriers: its name and the arrivals that complete a phase, a slot each. In a launch with clusters every CTA
+    has its own of the `copies`, and the array itself stands for that of the node's CTA."""
 
     name: str
     counts: tuple[int, ...]
     cta: int = 0
     labels: list[int] = field(default_factory=list)
+    copies: tuple[Barrier, ...] = ()
+
+    def copy(self, cta: int) -> Barrier:
+        """The array in the CTA of rank `cta`.
+
+        Raises:
+            GraphError: the cluster has no such CTA.
+        """
+        if self.copies and 0 <= cta < len(self.copies):
+            return self.copies[cta]
+        if not self.copies and cta == self.cta:
+            return self
+        raise GraphError(f"barrier {self.name!r} has no copy in a CTA of rank {cta}",
+                         fix=f"The cluster has {max(len(self.copies), 1)} CTAs.")
 
     def __hash__(self) -> int:
         return id(self)
@@ -78,7 +97,8 @@ class Barrier:
 @dataclass
 class Slot:
     """State of one mbarrier: arrivals a phase, arrivals that are pending, completed phases, nodes that arrived in the open phase
-    and in each completed one, and nodes that wait."""
+    and in each completed one, and nodes that wait. `owed` counts data that is expected from nodes of other CTAs, `early` holds
+    such nodes that came before their data was expected: the n-th delivery belongs to the phase of the n-th expectation."""
 
     count: int
     pending: int
@@ -86,6 +106,32 @@ class Slot:
     arrivals: list[int] = field(default_factory=list)
     phases: list[list[int]] = field(default_factory=list)
     parked: list[int] = field(default_factory=list)
+    owed: int = 0
+    early: deque[int] = field(default_factory=deque)
+
+    def complete(self) -> list[int]:
+        """Complete the open phase if nothing is missing; returns the nodes that waited for it."""
+        if self.pending or self.owed:
+            return []
+        self.phases.append(self.arrivals)
+        self.arrivals, self.pending, self.done = [], self.count, self.done + 1
+        parked, self.parked = self.parked, []
+        return parked
+
+    def expect(self) -> None:
+        """The open phase also needs one delivery."""
+        if self.early:
+            self.arrivals.append(self.early.popleft())
+        else:
+            self.owed += 1
+
+    def deliver(self, node: int) -> None:
+        """A node of another CTA has written data here."""
+        if self.owed:
+            self.owed -= 1
+            self.arrivals.append(node)
+        else:
+            self.early.append(node)
 
 
 #: Names of node types and strings by number, asked for when something is wrong.
@@ -124,7 +170,8 @@ def replay(drafts: list[Draft], where: str, names: NameTable) -> list[int]:
         if draft.wait is not None:
             barrier, index, parity = draft.wait
             slot = slot_of(barrier, index)
-            observed = [seen.get((w, barrier, index), 0) for w in draft.warps]
+            first = draft.cta << 6  # warps of a cluster are told apart by the rank of their CTA
+            observed = [seen.get((first + w, barrier, index), 0) for w in draft.warps]
             waited = [n for n in observed if n % 2 == parity]
             if waited and max(waited) >= slot.done:
                 slot.parked.append(i)
@@ -134,10 +181,17 @@ def replay(drafts: list[Draft], where: str, names: NameTable) -> list[int]:
                     draft.depend(source, _COMPLETE, _BARRIER, barrier.labels[index])
             for w, n in zip(draft.warps, observed, strict=True):
                 if n % 2 == parity:
-                    seen[w, barrier, index] = n + 1
+                    seen[first + w, barrier, index] = n + 1
         order.append(i)
         if draft.tx is not None:
             slot_of(*draft.tx).arrivals.append(i)
+        if draft.expect is not None:
+            slot_of(*draft.expect).expect()
+        for barrier, index in draft.deliver:
+            slot = slot_of(barrier, index)
+            slot.deliver(i)
+            if slot.pending == 0:
+                ready.extend(slot.complete())
         for barrier, index, count in draft.arrives:
             slot = slot_of(barrier, index)
             if draft.tx is None or draft.tx != (barrier, index):
@@ -146,10 +200,7 @@ def replay(drafts: list[Draft], where: str, names: NameTable) -> list[int]:
             if slot.pending < 0:
                 _refuse_arrival(drafts[i], (barrier, index), slot, where, names)
             if slot.pending == 0:
-                slot.phases.append(slot.arrivals)
-                slot.arrivals, slot.pending, slot.done = [], slot.count, slot.done + 1
-                ready.extend(slot.parked)
-                slot.parked = []
+                ready.extend(slot.complete())
         for j in successors[i]:
             missing[j] -= 1
             if missing[j] == 0:

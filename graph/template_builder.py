@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .clusters import ClusterBarrier, cluster_attrs, own_copies
 from .errors import GraphError
 from .freeze import freeze
 from .handles import Column, TileRef
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 _ISSUE, _COMPLETE, _SYNC, _GROUP = map(
     int, (EdgeKind.ISSUE, EdgeKind.COMPLETE, Reason.SYNC, Reason.GROUP)
 )  # looking an enum member up costs more than its use
+#: Synchronisation that does not wait for the earlier memory operations of its warps.
+_DRAINS_NOT = ("barrier_wait", "wait_group", "commit_group", "cluster_wait")
 
 
 class _Warp:
@@ -50,6 +53,7 @@ class TemplateBuilder:
         self.drafts: list[Draft] = []
         self.columns: dict[str, int] = {}
         self._warps: dict[tuple[int, int], _Warp] = {}
+        self._cluster: ClusterBarrier | None = None
 
     def column(self, name: str) -> Column:
         """The column `name` of this template's instances, to be used in tile origins and as number of repetitions."""
@@ -86,6 +90,8 @@ class TemplateBuilder:
         wait: tuple[tuple[Barrier, int], int] | None = None,
         arrive: Sequence[tuple[tuple[Barrier, int], int]] = (),
         tx: tuple[Barrier, int] | None = None,
+        expect: tuple[Barrier, int] | None = None,
+        deliver: Sequence[tuple[Barrier, int]] = (),
     ) -> int:
         """Append one operation to the program of `warps` and return its number.
 
@@ -101,18 +107,26 @@ class TemplateBuilder:
             wait: ((barrier, slot), parity) that must complete first.
             arrive: ((barrier, slot), count) arrivals, made when it completes.
             tx: (barrier, slot) whose current phase its data completes.
+            expect: (barrier, slot) whose current phase also needs data that a node of another CTA delivers.
+            deliver: (barrier, slot)s of other CTAs of the cluster which expect the data that it writes there.
 
         Raises:
-            GraphError: unknown type or attributes, no warps, or a tile of the wrong rank.
+            GraphError: unknown type or attributes, no warps, a tile of the wrong rank, or a CTA that the cluster lacks.
         """
         owner = self.owner
         kind = owner.type_of(type)
         ids = tuple(warps)
+        private = ids[0] // 4 if ids else 0
+        read = tuple([owner.access(t, private, cta) for t in reads])
+        written = tuple([owner.access(t, private, cta) for t in writes])
+        if owner.cluster_ctas > 1:
+            where = f"{self.name} node {len(self.drafts)} ({type} {source})"
+            wait, arrive, tx, expect, deliver = own_copies(cta, wait, arrive, tx, expect, deliver, where)
+            attrs = cluster_attrs(kind, cta, attrs or {}, arrive, owner.shared_ctas(written), where)
         attrs_id = owner.attrs_id(kind, attrs or {}, f"{self.name} node {len(self.drafts)} ({type} {source})")
         if not ids:
             raise GraphError("no warps execute it", where=f"{self.name} node {len(self.drafts)} ({type} {source})")
         index = len(self.drafts)
-        private = ids[0] // 4
         draft = Draft(
             owner.type_id(type),
             ids,
@@ -122,17 +136,19 @@ class TemplateBuilder:
             owner.string(source),
             owner.string(role),
             owner.string(loop),
-            tuple([owner.access(t, private) for t in reads]),
-            tuple([owner.access(t, private) for t in writes]),
+            read,
+            written,
             {},
             {},
             tuple((bar, slot, n) for (bar, slot), n in arrive),
             tx,
             None if wait is None else (wait[0][0], wait[0][1], wait[1]),
             self.segment,
+            expect,
+            tuple(deliver),
         )
         self.drafts.append(draft)
-        drains = kind.sync and type not in ("barrier_wait", "wait_group", "commit_group")
+        drains = kind.sync and type not in _DRAINS_NOT and not (attrs and attrs.get("relaxed"))
         for w in ids:
             state = self._warps.get((cta, w))
             if state is None:
@@ -191,6 +207,26 @@ class TemplateBuilder:
                 del groups[:finished]
         return index
 
+    def cluster_arrive(self, warps: Iterable[int], *, cta: int = 0, relaxed: bool = False, source: str = "", role: str = "",
+                       loop: str = "") -> int:
+        """Let `warps` arrive at the cluster barrier. Unless `relaxed`, what they wrote before is seen behind the wait."""
+        return self._barrier_of_cluster().arrive(tuple(warps), cta, relaxed, source, role, loop)
+
+    def cluster_wait(self, warps: Iterable[int], *, cta: int = 0, source: str = "", role: str = "", loop: str = "") -> int:
+        """Let `warps` wait until all warps of the cluster have arrived as often as they have; warps at their end count too."""
+        return self._barrier_of_cluster().wait(tuple(warps), cta, source, role, loop)
+
+    def cluster_sync(self, warps: Iterable[int], *, cta: int = 0, source: str = "", role: str = "", loop: str = "") -> int:
+        """Arrive at the cluster barrier and wait for it."""
+        ids = tuple(warps)
+        self.cluster_arrive(ids, cta=cta, source=source, role=role, loop=loop)
+        return self.cluster_wait(ids, cta=cta, source=source, role=role, loop=loop)
+
+    def _barrier_of_cluster(self) -> ClusterBarrier:
+        if self._cluster is None:
+            self._cluster = ClusterBarrier(self)
+        return self._cluster
+
     def finish(self) -> Template:
         """Resolve barriers and versions and freeze the arrays.
 
@@ -200,6 +236,8 @@ class TemplateBuilder:
         if self._finished is None:
             if not self.drafts:
                 raise GraphError("a template needs at least one node", where=self.name)
+            if self._cluster is not None:
+                self._cluster.close()
             order = replay(self.drafts, self.name, self.owner.names)
             if self.repeats:
                 order = in_segments(self.drafts, order, self.name)

@@ -27,7 +27,7 @@ def assign_versions(drafts: list[Draft], order: list[int]) -> dict[int, tuple[li
     newest version among them and an edge from every piece; a read of a tile never written gets version 0.
     """
     exact: dict[Access, tuple[int, int]] = {}
-    live: dict[tuple[int, int], dict[Access, tuple[int, int]]] = {}
+    live: dict[tuple[int, int, int], dict[Access, tuple[int, int]]] = {}
     counter: dict[int, int] = {}
     versions: dict[int, tuple[list[int], list[int]]] = {}
     for i in order:
@@ -35,7 +35,7 @@ def assign_versions(drafts: list[Draft], order: list[int]) -> dict[int, tuple[li
         read_versions = []
         for access in draft.reads:
             version = 0
-            entries = live.get((access.buffer, access.private))
+            entries = live.get((access.buffer, access.private, access.cta))
             if entries:
                 hit = entries.get(access)
                 found = [hit] if hit is not None and access in exact else [
@@ -48,7 +48,7 @@ def assign_versions(drafts: list[Draft], order: list[int]) -> dict[int, tuple[li
         write_versions = []
         for access in draft.writes:
             number = counter[access.buffer] = counter.get(access.buffer, 0) + 1
-            entries = live.setdefault((access.buffer, access.private), {})
+            entries = live.setdefault((access.buffer, access.private, access.cta), {})
             if access in exact:
                 entries[access] = (i, number)
             else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...graph import TemplateBuilder
+from .clusters import Bytes
 from .repetition import Repetition
 from .walk import Record
 
@@ -41,8 +42,8 @@ def roles(records: Sequence[Record]) -> dict[int, str]:
     return out
 
 
-def emit(records: Sequence[Record], template: TemplateBuilder, repetition: Repetition) -> list[str]:
-    """Feed the records to `template` in order. Returns the distinct roles."""
+def emit(records: Sequence[Record], template: TemplateBuilder, repetition: Repetition, cta: int = 0) -> list[str]:
+    """Feed the records of the CTA with rank `cta` to `template` in order. Returns the distinct roles."""
     names = roles(records)
     spans: dict[tuple[int, ...], str] = {}
     segment = repetition.segments()
@@ -54,12 +55,19 @@ def emit(records: Sequence[Record], template: TemplateBuilder, repetition: Repet
             found = {names[w // 4] for w in warps}
             role = spans[warps] = found.pop() if len(found) == 1 else "all"
         if kind == "commit":
-            commit(attrs["queue"], warps, source=source, role=role, loop=loop)
+            commit(attrs["queue"], warps, source=source, role=role, loop=loop, cta=cta)
         elif kind == "close":
-            commit(attrs["queue"], warps, node=False)
+            commit(attrs["queue"], warps, node=False, cta=cta)
         elif kind == "wait_group":
-            wait_group(attrs["queue"], attrs["pending"], warps, source=source, role=role, loop=loop)
+            wait_group(attrs["queue"], attrs["pending"], warps, source=source, role=role, loop=loop, cta=cta)
+        elif kind == "cluster_arrive":
+            template.cluster_arrive(warps, cta=cta, relaxed=bool(attrs), source=source, role=role, loop=loop)
+        elif kind == "cluster_wait":
+            template.cluster_wait(warps, cta=cta, source=source, role=role, loop=loop)
+        elif type(tx) is Bytes:
+            node(kind, warps, reads=reads, writes=writes, attrs=attrs, source=source, role=role, loop=loop, cta=cta,
+                 blocking=blocking, group=group, wait=wait, arrive=arrive, tx=tx.own, expect=tx.expect, deliver=tx.deliver)
         else:
-            node(kind, warps, reads=reads, writes=writes, attrs=attrs, source=source, role=role, loop=loop, blocking=blocking,
-                 group=group, wait=wait, arrive=arrive, tx=tx)
+            node(kind, warps, reads=reads, writes=writes, attrs=attrs, source=source, role=role, loop=loop, cta=cta,
+                 blocking=blocking, group=group, wait=wait, arrive=arrive, tx=tx)
     return list(dict.fromkeys(names[g] for g in sorted(names)))

@@ -202,6 +202,8 @@ class ExprCompiler:
         if name in ("tl.tl_shuffle_elect", "tl.shuffle_elect"):
             every = self._compile(e.args[0])
             return Value(f"R.elect({every.src})", THREAD)
+        if name == "tl.block_rank_in_cluster":
+            return Value("rank", BLOCK)
         if is_float(e):
             return OPAQUE
         raise FrontendError(f"cannot evaluate {name} in a scalar expression", where=text_of(e))

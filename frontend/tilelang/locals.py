@@ -164,6 +164,8 @@ def _dependences(program: Program, value: Any) -> tuple[int, list[Any]]:
                 refs.append(program.storage(node.buffer))
         elif kind == "Call" and "elect" in op_name(node):
             own |= THREAD
+        elif kind == "Call" and op_name(node) == "tl.block_rank_in_cluster":
+            own |= BLOCK
 
     tir.stmt_functor.post_order_visit(tir.Evaluate(value), inside)
     return own, refs

@@ -15,8 +15,9 @@ from ...graph import CheckError, GraphError, KernelGraph, TileGraphBuilder
 from ...graph import check as check_graph
 from ..errors import FrontendError
 from .capture import CapturedKernel, plain_configs
+from .clusters import cluster_blocks, cluster_positions
 from .emit import emit
-from .launch import block_coordinates, launch_positions, registers_per_thread, spill_warning
+from .launch import registers_per_thread, spill_warning
 from .memory import plan_memory
 from .program import Storage, kernel_count, parse
 from .repetition import Needs, Repetition, Replan
@@ -80,7 +81,8 @@ def _lower(captured: CapturedKernel, symbols: Mapping[str, int] | None, metadata
     run = translator.finish()
     _reserve_workspaces(translator)
     memory = plan_memory(translator.usage.spans)
-    builder = TileGraphBuilder(name or captured.name, grid=program.grid, threads=program.threads, arch=captured.arch)
+    builder = TileGraphBuilder(name or captured.name, grid=program.grid, cluster=program.cluster, threads=program.threads,
+                               arch=captured.arch)
     handles: dict[Storage, int] = {}
     for storage in program.storages:
         if storage.scope == "global":
@@ -146,8 +148,8 @@ def _walk_classes(builder: TileGraphBuilder, shared: Shared, run: Any,
 
     Returns floating-point operations of the tensor cores, roles, and which warps execute which kinds of node.
     """
-    blocks = block_coordinates(shared.program.grid)
-    positions = launch_positions(shared.program.grid, translator.swizzle)
+    grid, cluster = shared.program.grid, shared.program.cluster
+    blocks, positions = cluster_blocks(grid, cluster), cluster_positions(grid, cluster, translator.swizzle)
     queue = deque([(np.arange(len(blocks)), True)])
     needs = Needs()
     flops, done, replans = 0, 0, 0
@@ -157,9 +159,12 @@ def _walk_classes(builder: TileGraphBuilder, shared: Shared, run: Any,
         members, cut = queue.popleft()
         template = builder.template(f"class {done}")
         repetition = Repetition(needs, enabled=cut and replans < MAX_REPLANS)
-        walk = Walk(shared, blocks[members], template, repetition)
+        walks: list[Walk] = []
         try:
-            run(walk)
+            for rank in range(blocks.shape[1]):  # every CTA of the cluster; one without
+                first = walks[0] if walks else None
+                walks.append(Walk(shared, blocks[members, rank], template, repetition.of_rank(rank), rank, first))
+                run(walks[-1])
         except Replan:
             replans += 1
             queue.appendleft((members, cut))
@@ -179,11 +184,12 @@ def _walk_classes(builder: TileGraphBuilder, shared: Shared, run: Any,
             if e.where:
                 raise
             raise type(e)(e.problem, where=translator.where(e), fix=e.fix) from e
-        if not walk.records:  # these blocks return at once
-            walk.ctl(1, 1, "exit")
-            walk.flush()
-        template.repeats = [walk.origin(region.times) for region in repetition.regions]
-        found = emit(walk.records, template, repetition)
+        for walk in walks:
+            if not walk.records:  # these blocks return at once
+                walk.ctl(1, 1, "exit")
+                walk.flush()
+        template.repeats = [walks[0].origin(region.times) for region in repetition.regions]
+        found = [role for walk in walks for role in emit(walk.records, template, walk.repetition, walk.rank)]
         if repetition.regions:
             try:
                 template.finish()
@@ -191,12 +197,13 @@ def _walk_classes(builder: TileGraphBuilder, shared: Shared, run: Any,
                 queue.appendleft((members, False))
                 continue
         roles.update(dict.fromkeys(found))
-        builder.add_instances(template, blocks[members], walk.columns, positions[members])
-        flops += walk.flops * len(members)
+        builder.add_instances(template, blocks[members, 0], walks[0].columns, positions[members])
+        for walk in walks:
+            flops += walk.flops * len(members)
+            seen.update((r[0], r[1]) for r in walk.records)
         for region in repetition.regions:
             more = region.times - 1
             flops += region.flops * int(more.sum() if isinstance(more, np.ndarray) else more * len(members))
-        seen.update((r[0], r[1]) for r in walk.records)
         done += 1
     return flops, list(roles), seen
 

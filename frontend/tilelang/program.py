@@ -9,6 +9,7 @@ from typing import Any
 
 from ..errors import FrontendError
 from .capture import CapturedKernel
+from .clusters import cluster_dims
 from .expr import BLOCK, THREAD, ExprCompiler, Value, text_of
 
 _SCOPES = {"global": "global", "shared": "shared", "shared.dyn": "shared", "local.fragment": "fragment", "local": "local",
@@ -59,6 +60,7 @@ class BarrierArray:
     name: str
     counts: list[int]
     named: bool = False  #: a hardware named barrier, not an mbarrier in shared memory
+    cluster: bool = False  #: allocated as a barrier that other CTAs of the cluster reach
 
 
 @dataclass
@@ -78,6 +80,7 @@ class Program:
     annotations: Mapping[str, Any]
     func_attrs: Mapping[str, Any]
     pass_configs: Mapping[str, Any]
+    cluster: tuple[int, int, int] = (1, 1, 1)
     storages: list[Storage] = field(default_factory=list)
     barriers: list[BarrierArray] = field(default_factory=list)
     params: dict[str, Storage] = field(default_factory=dict)
@@ -191,6 +194,7 @@ def parse(captured: CapturedKernel, symbols: Mapping[str, int] | None = None, in
     if program.grid[0] * program.grid[1] * program.grid[2] > 1 << 24:
         raise FrontendError(f"the grid {program.grid} has more than 16 million blocks", where=captured.name,
                             fix="Use a smaller problem.")
+    program.cluster = cluster_dims(block.annotations, program.grid, captured.arch, captured.name)
     for param in func.params:
         buffer = func.buffer_map[param] if param in func.buffer_map else None
         if buffer is not None:
@@ -210,7 +214,7 @@ def declare(program: Program, block: Any) -> None:
             have = counts.get(buffer.data)
             if have is None or len(have) != slots:
                 raise FrontendError(f"the barrier {buffer.data.name!r} has no arrival counts", where=program.name)
-            array = BarrierArray(str(buffer.data.name), have)
+            array = BarrierArray(str(buffer.data.name), have, cluster=str(buffer.scope()) == "shared.cluster_barrier")
             program.barriers.append(array)
             program._by_data[buffer.data] = array
         else:

@@ -93,6 +93,12 @@ class Repetition:
     _known: dict[Any, Region] = field(default_factory=dict)
     _visits: dict[Any, int] = field(default_factory=dict)
 
+    def of_rank(self, rank: int) -> Repetition:
+        """That of the CTA with one rank of a cluster: the ranks share the regions, each is somewhere in them."""
+        if rank == 0:
+            return self
+        return Repetition(self.needs, self.enabled, self.regions, _known=self._known)
+
     def iterate(self, walk: Walk, probe: Callable[..., None], state: tuple[Any, ...], start: Any, stop: Any) -> Iterable[int]:
         """The iterations of a loop from `start` to `stop` that are walked."""
         if not self.enabled:

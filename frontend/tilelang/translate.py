@@ -311,9 +311,9 @@ class Translator:
 
     def finish(self) -> Callable[[Walk], None]:
         """Translate the body and compile the program."""
-        self.issue(_prologue(bool(self.program.barriers)))
+        self.issue(_prologue(self.program))
         self.statements.visit(self.program.body)
-        head = ["def program(R):", "    b0, b1, b2 = map(R.keep, R.blocks)", "    t0, t1, t2 = R.thread_index"]
+        head = ["def program(R):", "    b0, b1, b2 = map(R.keep, R.blocks)", "    t0, t1, t2 = R.thread_index", "    rank = R.rank"]
         head += [f"    {name} = R.keep({src})" for src, name in self.compile.hoisted.items()]
         head += [f"    {line}" for line in self.locals.declarations()]
         kept = [(i, line) for i, line in enumerate(self._lines) if line]
@@ -325,10 +325,13 @@ class Translator:
         return self._globals["program"]  # type: ignore[no-any-return]
 
 
-def _prologue(barriers: bool) -> Callable[[Walk], None]:
-    """Hidden start of the kernel: after one thread has initialised the mbarriers, all wait."""
+def _prologue(program: Program) -> Callable[[Walk], None]:
+    """Hidden start of the kernel: after one thread has initialised the mbarriers, all wait; all of the cluster, if other CTAs
+    may reach one."""
     def prologue(walk: Walk) -> None:
-        if barriers:
+        if any(b.cluster for b in program.barriers):
+            walk.cluster_sync("init barriers")
+        elif any(not b.named for b in program.barriers):
             walk.sync(source="init barriers")
 
     return prologue

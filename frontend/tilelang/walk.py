@@ -63,12 +63,14 @@ class Branch:
 
 
 class Walk:
-    """One run of the program. `blocks` are the block coordinates [n, 3] of the class; `repetition` cuts its loops short."""
+    """One run of the program. `blocks` are the block coordinates [n, 3] of the class; of clusters, those of the CTAs with
+    one `rank`. `repetition` cuts its loops short. The walks of the other ranks share the columns of the `first`."""
 
-    def __init__(self, shared: Shared, blocks: Any, template: TemplateBuilder, repetition: Repetition | None = None) -> None:
-        self.shared, self.template = shared, template
+    def __init__(self, shared: Shared, blocks: Any, template: TemplateBuilder, repetition: Repetition | None = None, rank: int = 0,
+                 first: Walk | None = None) -> None:
+        self.shared, self.template, self.rank = shared, template, rank
         self.repetition = repetition or Repetition(Needs(), enabled=False)
-        self.columns: dict[str, Any] = {}
+        self.columns: dict[str, Any] = {} if first is None else first.columns
         self.records: list[Record] = []
         self.loop, self.flops = "", 0
         self.attached: dict[tuple[int, ...], int] = {}  #: first record behind the last asynchronous arrival, by warps
@@ -79,7 +81,7 @@ class Walk:
         self.contents = Contents(shared.program.storages, shared.metadata, len(blocks))
         self._actives: dict[bytes, Active] = {}
         self._kept: dict[int, tuple[Any, Any]] = {}
-        self._by_content: dict[bytes, int] = {}
+        self._by_content: dict[bytes, int] = {} if first is None else first._by_content
         program = shared.program
         count = program.threads
         self.tid = np.arange(count).reshape(-1, 1)
@@ -323,6 +325,11 @@ class Walk:
         if len(self.active.warps) > 1 or not implicit:
             self.put("cta_sync", self.active.warps, source, attrs={"implicit": True} if implicit else {})
         self.hazards.clear(self.active)
+
+    def cluster_sync(self, source: str) -> None:
+        """A barrier over the active warps of all CTAs of the cluster."""
+        self.put("cluster_arrive", self.active.warps, source)
+        self.put("cluster_wait", self.active.warps, source)
 
 
 def _number_columns(condition: Any) -> Any:

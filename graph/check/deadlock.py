@@ -66,10 +66,13 @@ class Hang:
         self.drafts, self.executed, self.slots, self.names, self.where = drafts, executed, slots, names, where
         self.parked = {i: key for key, slot in slots.items() for i in slot.parked}
         self.future: dict[tuple[Barrier, int], list[tuple[int, int]]] = {}
+        self.deliveries: dict[tuple[Barrier, int], list[tuple[int, int]]] = {}
         for i, draft in enumerate(drafts):
             if i not in executed:
                 for barrier, index, count in draft.arrives:
                     self.future.setdefault((barrier, index), []).append((i, count))
+                for at in draft.deliver:
+                    self.deliveries.setdefault(at, []).append((i, 1))
         self._roots: dict[int, int | None] = {}
 
     def root(self, node: int) -> int | None:
@@ -88,12 +91,19 @@ class Hang:
     def link(self, wait: int) -> Link:
         """Who should arrive next for a parked wait, and what it is stuck behind."""
         key = self.parked[wait]
-        left = self.future.get(key, [])
-        enough = sum(count for _, count in left) >= self.slots[key].pending
+        left, lacks = self.left(key)
+        enough = sum(count for _, count in left) >= lacks
         if not left:
             return Link(wait, None, False, None)
         arrival = left[0][0]
         return Link(wait, arrival, enough, self.root(arrival))
+
+    def left(self, key: tuple[Barrier, int]) -> tuple[list[tuple[int, int]], int]:
+        """Operations that are left and arrive (or, once all arrivals are there, deliver data), and how many are needed."""
+        slot = self.slots[key]
+        if slot.pending or not slot.owed:
+            return self.future.get(key, []), slot.pending
+        return self.deliveries.get(key, []), slot.owed
 
     def chain(self, wait: int) -> tuple[list[Link], bool]:
         """Links from `wait` to a missing arrival, or the circle it runs into (then True)."""
@@ -128,6 +138,8 @@ class Hang:
         got = slot.count - slot.pending
         by = sorted({self.names.actor(self.drafts[i]) for i in slot.arrivals})
         text = f"{barrier.name}[{index}] phase {slot.done} has {got} of {slot.count} arrivals"
+        if slot.owed:
+            text += f" and lacks data that {slot.owed} copies of another CTA should deliver"
         return f"{text} (from {', '.join(by)})" if got and by else text
 
     def _waits(self, wait: int) -> str:
@@ -140,13 +152,15 @@ class Hang:
         for link, following in zip(shown, [*shown[1:], None], strict=True):
             barrier, index = key = self.parked[link.wait]
             if link.arrival is None:
-                lines.append(f"nothing that is left to run arrives on {barrier.name}[{index}]{self._history(key)}")
+                verb = "delivers to" if self.slots[key].owed and not self.slots[key].pending else "arrives on"
+                lines.append(f"nothing that is left to run {verb} {barrier.name}[{index}]{self._history(key)}")
                 break
             arrival = self.drafts[link.arrival]
             would = f"{self.names.actor(arrival)} should arrive at {self.names.statement(arrival)}"
             if not link.enough:
-                left = sum(count for _, count in self.future[key])
-                lines.append(f"only {left} of the {self.slots[key].pending} arrivals that phase lacks are left to come: {would}")
+                coming, lacks = self.left(key)
+                left = sum(count for _, count in coming)
+                lines.append(f"only {left} of the {lacks} arrivals that phase lacks are left to come: {would}")
                 break
             if following is None:
                 lines.append(f"{would}, but waits for that itself: a circle" if circle else would)

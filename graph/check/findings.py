@@ -52,6 +52,8 @@ class Limits:
         sm_threads, sm_smem_bytes, sm_ctas: of one SM.
         smem_reserved_bytes: shared memory that the system takes from each CTA.
         register_unit: registers are given to warps in multiples of this.
+        cluster_ctas: CTAs of the largest cluster.
+        gpc_sms: SMs of each GPC: a cluster runs within one.
     """
 
     name: str = ""
@@ -67,6 +69,8 @@ class Limits:
     sm_ctas: int = 0
     smem_reserved_bytes: int = 0
     register_unit: int = 256
+    cluster_ctas: int = 0
+    gpc_sms: tuple[int, ...] = ()
 
 
 class CheckError(GraphError):

@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from .findings import Limits
 
 
+MAX_CLUSTER_CTAS = 16  #: CUDA programming guide: 8, or 16 if the kernel allows a non-portable size
+
+
 @dataclass(frozen=True)
 class Target:
     """One compute capability: its number, which families of instructions it has, and its limits."""
@@ -78,4 +81,5 @@ def limits_of(arch: str) -> Limits:
     t = target_of(arch)
     if t is None:
         return Limits(arch, arch=arch)
-    return Limits(arch, 1024, t.smem_cta, 65536, 255, t.tmem_columns, arch, 0, t.threads_sm, t.smem_sm, t.ctas_sm, 1024)
+    return Limits(arch, 1024, t.smem_cta, 65536, 255, t.tmem_columns, arch, 0, t.threads_sm, t.smem_sm, t.ctas_sm, 1024,
+                  cluster_ctas=MAX_CLUSTER_CTAS if t.clusters else 1)

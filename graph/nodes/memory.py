@@ -6,7 +6,7 @@ _WIDTH = {"access_bytes": Attr(int, "bytes one thread moves with one instruction
           "row_bytes": Attr(int, "contiguous bytes that one warp instruction touches in a row of the tensor")}
 _TMA = {"tensor_map": Attr(bool, "goes through a tensor map (else a plain bulk copy)"),
         "box": Attr(tuple, "box of one instruction, outermost first, elements"),
-        "multicast": Attr(int, "mask of receiving CTAs")}
+        "multicast": Attr(int, "mask of the ranks of the CTAs that receive it, where there are others than its own")}
 
 register_node_type(NodeType("tma_load", "TMA copy, global to shared", "tma", _TMA, blocking=False, memory=False))
 register_node_type(NodeType("tma_store", "TMA copy, shared to global", "tma",
@@ -16,4 +16,8 @@ register_node_type(NodeType("global_load", "ld.global into registers", "lsu", _W
 register_node_type(NodeType("global_store", "st.global from registers", "lsu", _WIDTH, memory=True))
 register_node_type(NodeType("shared_load", "ld.shared or ldmatrix", "smem", _WIDTH, memory=True))
 register_node_type(NodeType("shared_store", "st.shared or stmatrix", "smem", _WIDTH, memory=True))
+register_node_type(NodeType("dsmem_load", "ld from the shared memory of another CTA of the cluster", "dsmem", _WIDTH, memory=True))
+register_node_type(NodeType("dsmem_store", "st to the shared memory of another CTA of the cluster", "dsmem", _WIDTH, memory=True))
+register_node_type(NodeType("dsmem_copy", "bulk copy from shared memory to that of another CTA of the cluster", "tma",
+                            {"copies": Attr(int, "bulk copies, one a contiguous piece")}, blocking=False))
 register_node_type(NodeType("atomic", "read-modify-write at the L2", "lsu", _WIDTH, memory=True))

@@ -6,6 +6,8 @@ _BAR = {
     "barrier": Attr(str, "mbarrier and slot, e.g. full[0]"),
     "phase": Attr(int, "phase that is waited for or arrived at"),
     "count": Attr(int, "arrivals"),
+    "cta": Attr(int, "rank of the CTA whose barrier it is, where that is another one of the cluster"),
+    "expect_bytes": Attr(int, "bytes that the phase waits for besides, delivered by another CTA"),
 }
 
 register_node_type(NodeType("barrier_arrive", "mbarrier arrive", "sync", _BAR, sync=True))
@@ -22,7 +24,20 @@ register_node_type(
         sync=True,
     )
 )
-register_node_type(NodeType("cluster_sync", "cluster-wide barrier", "sync", {}, blocking=True, sync=True))
+_CLUSTER = {"exited": Attr(bool, "stands for warps that have ended: costs nothing")}
+
+register_node_type(
+    NodeType(
+        "cluster_arrive",
+        "arrival at the barrier of a cluster of CTAs",
+        "sync",
+        {**_CLUSTER, "relaxed": Attr(bool, "does not publish what its warps wrote")},
+        sync=True,
+    )
+)
+register_node_type(
+    NodeType("cluster_wait", "wait until all warps of the cluster have arrived", "sync", _CLUSTER, blocking=True, sync=True)
+)
 register_node_type(
     NodeType(
         "commit_group",

@@ -139,11 +139,10 @@ def pdl(t: Translator, call: Any) -> None:
     t.warn("programmatic dependent launch is not modelled: kernels are predicted one after the other")
 
 
-@tile_op("tl.cluster_sync", "tl.cluster_arrive", "tl.cluster_wait", "tl.ptx_arrive_cluster_barrier", "tl.clc_try_cancel",
-         "tl.clc_try_cancel_multicast")
+@tile_op("tl.clc_try_cancel", "tl.clc_try_cancel_multicast")
 def not_yet(t: Translator, call: Any) -> None:
-    """Synchronisation across CTAs."""
-    raise UnknownStatement(f"{call.op.name} is not supported yet: clusters are not modelled", where=text_of(call))
+    """Cluster launch control (Blackwell)."""
+    raise UnknownStatement(f"{call.op.name} is not supported yet: cluster launch control is not modelled", where=text_of(call))
 
 
 @tile_op("tl.fence_proxy_async", "tl.fence_barrier_init")

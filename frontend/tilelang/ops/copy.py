@@ -183,8 +183,14 @@ def copy(t: Translator, call: Any) -> None:
     """`T.copy(src, dst)`."""
     src, dst = t.region(call.args[0]), t.region(call.args[1])
     marks = {str(k): v for k, v in dict(call.annotations or {}).items()}
-    if "dst_block" in marks or "cluster_mask" in marks:
-        raise UnknownStatement("a copy to another CTA is not supported yet", where=text_of(call))
+    if "dst_block" in marks or int(marks.get("cluster_mask", 0)):
+        from .clusters import multicast_copy, remote_copy
+
+        if "dst_block" in marks:
+            remote_copy(t, call, src, dst, marks)
+        else:
+            multicast_copy(t, call, src, dst, int(marks["cluster_mask"]))
+        return
     if "barrier" in marks:
         raise UnknownStatement("a copy with its own barrier is not supported", where=text_of(call), fix="Use T.tma_copy.")
     if any(v.flags & THREAD for r in (src, dst) for v in r.mins):

@@ -9,6 +9,7 @@ from ..expr import text_of
 from ..sync import Access
 from ..translate import Region, Translator
 from ..walk import Walk
+from ..warps import Active
 from ..widths import swizzle_span
 from . import tile_op
 
@@ -43,10 +44,13 @@ class TmaLoad:
         read = walk.tile(self.src.storage, src, self.src.extents)
         write = walk.tile(self.dst.storage, dst, self.dst.extents)
         arrive = ((bar, 1),) if self.arrive else ()
-        active = walk.active
-        for leader in (range(max(active.threads // self.every, 1)) if self.every else (0,)):
-            warps = (active.warps[min(leader * self.every // 32, len(active.warps) - 1)],)
+        for warps in self.leaders(walk.active):
             walk.put("tma_load", warps, self.source, (read,), (write,), self.attrs, arrive=arrive, tx=bar)
+
+    def leaders(self, active: Active) -> list[tuple[int, ...]]:
+        """The warps of the threads that issue it."""
+        count = max(active.threads // self.every, 1) if self.every else 1
+        return [(active.warps[min(leader * self.every // 32, len(active.warps) - 1)],) for leader in range(count)]
 
 
 class TmaStore:
@@ -63,13 +67,13 @@ class TmaStore:
         walk.access((Access(self.src.storage, src, self.src.extents, False),))
         warps = walk.active.warps[:1]
         if self.fence:
-            walk.put("fence", warps, "fence", attrs=_PROXY)
+            walk.put("fence", warps, "fence", attrs=PROXY)
         walk.put("tma_store", warps, self.source, (walk.tile(self.src.storage, src, self.src.extents),),
                  (walk.tile(self.dst.storage, dst, self.dst.extents),), self.attrs, self.blocking,
                  None if self.blocking else "bulk")
 
 
-_PROXY = {"kind": "proxy_async"}
+PROXY = {"kind": "proxy_async"}
 
 
 @tile_op("tl.tileop.tma_copy")
@@ -80,8 +84,6 @@ def tma_copy(t: Translator, call: Any) -> None:
     if t.arch_number < 90:
         raise FrontendError(f"TMA does not exist on {t.program.arch}", where=text_of(call),
                             fix="Use T.copy, or the target sm_90a.")
-    if "cluster_mask" in marks and int(marks["cluster_mask"]) not in (0, 1):
-        raise UnknownStatement("TMA multicast is not supported yet", where=text_of(call))
     t.touch(src.storage, dst.storage)
     if dst.storage in t.tracked:
         from .copy import follow
@@ -97,4 +99,13 @@ def tma_copy(t: Translator, call: Any) -> None:
     arrive = "emit_arrive" in marks and bool(int(marks["emit_arrive"]))
     every = int(marks["leader_scope_threads"]) if "leader_scope_threads" in marks else 0
     t.usage.swizzled.add(dst.storage)
-    t.issue(TmaLoad(src, dst, name, arrive, every), t.origins(src), t.origins(dst), slot)
+    if any(b.name == name and b.cluster for b in t.program.barriers):
+        raise FrontendError(f"the load signals {name!r}, a cluster barrier: TileLang then expects the bytes of the whole cluster "
+                            "at rank 0, which only the CTA pairs of Blackwell deliver", where=text_of(call),
+                            fix="Use T.alloc_barrier for loads.")
+    load = TmaLoad(src, dst, name, arrive, every)
+    if int(marks.get("cluster_mask", 0)):
+        from .clusters import multicast_load
+
+        load = multicast_load(t, src, dst, name, arrive, every, int(marks["cluster_mask"]), call)
+    t.issue(load, t.origins(src), t.origins(dst), slot)

@@ -23,7 +23,9 @@ _NEEDS = {
     "setmaxnreg": "setmaxnreg",
     "dsmem_load": "clusters",
     "dsmem_store": "clusters",
-    "cluster_sync": "clusters",
+    "dsmem_copy": "clusters",
+    "cluster_arrive": "clusters",
+    "cluster_wait": "clusters",
 }
 _TMA_DIM, _TMA_RANK, _TMA_BYTES = 256, 5, 16
 
@@ -49,15 +51,6 @@ def instruction_exists(subject: Subject) -> Iterable[Finding]:
             )
     if subject.graph.launch.cluster != (1, 1, 1) and not target.clusters:
         yield Finding("illegal", "error", subject.graph.name, f"clusters do not exist on {subject.arch}", "Launch without one.")
-    size = int(np.prod(subject.graph.launch.cluster))
-    if size > 16:
-        yield Finding(
-            "illegal",
-            "error",
-            subject.graph.name,
-            f"a cluster of {size} CTAs; a GPU allows 8, or 16 if asked",
-            "Use a smaller cluster.",
-        )
 
 
 @rule("target")

@@ -44,11 +44,13 @@ def _races(graph: KernelGraph, t: Template, slots: np.ndarray, order: list[int])
     publishes = np.zeros(t.nodes, dtype=bool)
     publishes[owner[writes & on_chip]] = True
     publishes[owner[writes & ~on_chip]] = False
+    elsewhere = np.zeros(t.nodes, dtype=bool)  # nodes that write into another CTA of the cluster
+    elsewhere[owner[writes & on_chip & (t.tile_cta != t.node_cta[owner])]] = True
     kinds = [node_type(n) for n in graph.type_names]
     detached = np.array([k.unit in ("tma", "tensor", "lsu") and not k.memory for k in kinds], dtype=bool)
     if "tilelang" in graph.meta and not graph.meta.get("pass_configs", {}).get("tl.disable_thread_storage_sync"):
         # TileLang puts a barrier behind the stores of a role before one of its threads signals them; its graphs do not show it.
-        publishes &= detached[t.node_type]
+        publishes &= detached[t.node_type] | elsewhere
     source = t.edge_src()
     doubtful = publishes[source] & (t.edge_kind == int(EdgeKind.DATA)) & (t.edge_reason == int(Reason.DATA))
     pairs = _suspects(t, owner.tolist(), on_chip)
@@ -57,7 +59,7 @@ def _races(graph: KernelGraph, t: Template, slots: np.ndarray, order: list[int])
     if not pairs:
         return []
     fifo = np.array([n.startswith("tcgen05") and n not in ("tcgen05_ld", "tcgen05_st") for n in graph.type_names], dtype=bool)
-    runs_on = detached[t.node_type] & ~t.node_blocking
+    runs_on = detached[t.node_type] & ~t.node_blocking | elsewhere
     # Copies by cp.async of one warp set may overlap each other: the frontend's own rule, and the compiler's.
     copies = np.array([n == "cp_async" for n in graph.type_names], dtype=bool)[t.node_type]
     found = unordered(t, order, pairs, runs_on.tolist(), fifo[t.node_type].tolist(), doubtful)
@@ -81,18 +83,18 @@ def _suspects(t: Template, owner: list[int], on_chip: np.ndarray) -> list[tuple[
         owner,
         t.tile_buffer.tolist(),
         t.tile_mode.tolist(),
+        t.tile_cta.tolist(),
         map(tuple, t.tile_offset.tolist()),
         map(tuple, t.tile_extent.tolist()),
         on_chip.tolist(),
         strict=True,
     )
-    ctas = t.node_cta.tolist()
     accesses: dict[tuple[int, int], dict[tuple[tuple[int, ...], tuple[int, ...]], list[int]]] = {}
     out: list[tuple[int, int, int]] = []
-    for node, buffer, mode, offset, extent, slot in rows:
+    for node, buffer, mode, cta, offset, extent, slot in rows:
         if not slot:
             continue
-        boxes = accesses.setdefault((buffer, ctas[node]), {})
+        boxes = accesses.setdefault((buffer, cta), {})
         box = (offset, extent)
         if mode == 2:
             for other in list(boxes):
@@ -110,8 +112,13 @@ def _finding(graph: KernelGraph, t: Template, before: int, after: int, buffer: i
     verb = "overwrites" if mode[1] == "write" else "reads"
     still = "may still use it" if mode[0] == "read" or mode[1] == "write" else "may not have written it yet"
     roles = [f"{n.role}'s " if n.role and n.role != "all" else "" for n in (first, second)]
+    what = repr(name)
+    if graph.launch.cluster_ctas > 1:
+        roles = [f"CTA {n.cta}'s " + role.replace("'s", "") for n, role in zip((first, second), roles, strict=True)]
+        shared = {x.cta for x in first.tiles if x.buffer.name == name} & {x.cta for x in second.tiles if x.buffer.name == name}
+        what += f" of CTA {min(shared, default=second.cta)}"
     at = "" if slot is None else f" (slot {slot})"
-    text = f"{roles[1]}{second.label()} {verb} {name!r} while {roles[0]}{first.label()} {still}{at}: no order path between them"
+    text = f"{roles[1]}{second.label()} {verb} {what} while {roles[0]}{first.label()} {still}{at}: no order path between them"
     fix = "Add a barrier (or the missing wait) between the two."
     idle = _idle_wait(graph, t, after)
     if idle:
@@ -127,7 +134,7 @@ def _finding(graph: KernelGraph, t: Template, before: int, after: int, buffer: i
 
 
 def _who(node: object, mode: str) -> dict[str, object]:
-    return {"access": mode, **{k: getattr(node, k) for k in ("type", "source", "role", "loop")}}
+    return {"access": mode, **{k: getattr(node, k) for k in ("type", "source", "role", "loop", "cta")}}
 
 
 def _idle_wait(graph: KernelGraph, t: Template, node: int) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
-from ...model import KernelGraph, Template
+from ...model import KernelGraph, Node, Template
 from ..findings import Finding
 from ..subject import Subject, rule
 from .overflow import register_file
@@ -81,11 +81,19 @@ def register_pool(subject: Subject) -> Iterable[Finding]:
 
 
 def _pool(subject: Subject, t: Template) -> Iterable[Finding]:
-    graph, at_launch = subject.graph, launch_registers(subject)
+    graph = subject.graph
     kind = graph.type_names.index("setmaxnreg")
     changes = {i: graph.node(t, i) for i in range(t.nodes) if t.node_type[i] == kind}
     if not changes:
         return
+    for cta in range(graph.launch.cluster_ctas):
+        yield from _pool_of(subject, t, cta, changes)
+
+
+def _pool_of(subject: Subject, t: Template, cta: int, changes: dict[int, Node]) -> Iterable[Finding]:
+    """The pool of one CTA: changes of the others always succeed here."""
+    graph, at_launch = subject.graph, launch_registers(subject)
+    changes = {i: node for i, node in changes.items() if node.cta == cta}
     groups = {w // 4 for w in range(subject.warps)}
     held = dict.fromkeys(groups, at_launch)
     for node in changes.values():

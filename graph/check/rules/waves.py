@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+from ...clusters import clusters_at_once
 from ..findings import Finding
 from ..subject import Subject, rule
 from .residency import resident
@@ -21,6 +22,8 @@ def last_wave(subject: Subject) -> Iterable[Finding]:
     if not slots:
         return
     launch = subject.graph.launch
+    if launch.cluster_ctas > 1 and subject.limits.gpc_sms:
+        slots = launch.cluster_ctas * clusters_at_once(subject.limits.gpc_sms, ctas_per_sm, launch.cluster_ctas) or slots
     ctas = math.prod(launch.grid)
     waves, last = ctas / slots, ctas % slots / slots
     if 1 < waves <= _MANY and 0 < last < _NEARLY_EMPTY:
