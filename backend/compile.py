@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -51,6 +51,7 @@ class _Tables:
     resources: dict[str, int]
     use_resource: list[int] = field(default_factory=list)
     use_sub: list[int] = field(default_factory=list)
+    use_peer: list[int] = field(default_factory=list)
     use_ticks: list[int] = field(default_factory=list)
     memory: list[int] = field(default_factory=list)
     stages: list[int] = field(default_factory=list)
@@ -81,7 +82,7 @@ class _Tables:
                 if held and any(s.kind != "warp" for s in stages[:i]):
                     raise SimulationError(f"{node.label()}: warp stages must come first")
                 if stage.hold_cycles > 0:
-                    self._stage(node, Stage("warp", stage.uses, 0.0, stage.hold_cycles, stage.pieces))
+                    self._stage(node, replace(stage, hold_cycles=0.0, latency_cycles=stage.hold_cycles))
                     self._stage(node, Stage("warp", {}, 0.0, stage.latency_cycles))
                     held += 2
                 else:
@@ -99,11 +100,14 @@ class _Tables:
         for w in node.warps:
             sub = w % self.hw.sm.subpartitions
             lanes[sub] = lanes.get(sub, 0) + 1
-        for name, work in stage.uses.items():
+        peer = -1 if stage.cta == node.cta else stage.cta
+        for name, work, at in (*((n, w, -1) for n, w in stage.uses.items()), *((n, w, peer) for n, w in stage.remote.items())):
             if not work >= 0 or math.isinf(work):
                 raise SimulationError(f"{node.label()}: work {work} on {name} is not a finite number of at least 0")
             index = self.resource(name, node)
             info = self.hw.resources[name]
+            if at >= 0 and info.scope == "subpartition":
+                raise SimulationError(f"{node.label()}: {name} belongs to sub-partitions and takes no work of another SM")
             shares = (
                 [(sub, n / len(node.warps)) for sub, n in sorted(lanes.items())] if info.scope == "subpartition" else [(-1, 1.0)]
             )
@@ -112,6 +116,7 @@ class _Tables:
                 longest = max(longest, cycles)
                 self.use_resource.append(index)
                 self.use_sub.append(sub)
+                self.use_peer.append(at)
                 self.use_ticks.append(ticks(cycles))
         access = -1
         if stage.kind == "memory":
@@ -148,12 +153,15 @@ class _Tables:
             a.request_bytes,
             a.write_bytes,
             ticks(a.launch_cycles),
+            a.receivers,
         ]
-        return len(self.memory) // 13 - 1
+        return len(self.memory) // 14 - 1
 
 
 def _template(graph: KernelGraph, t: Template, tables: _Tables, memo: dict[Any, int]) -> dict[str, Any]:
-    tile_key = np.concatenate([t.tile_buffer[:, None], t.tile_mode[:, None], t.tile_extent], axis=1).astype(np.int64)
+    tile_key = np.concatenate([t.tile_buffer[:, None], t.tile_mode[:, None], t.tile_cta[:, None], t.tile_extent], axis=1).astype(
+        np.int64
+    )
     demand = np.empty(t.nodes, dtype=np.int32)
     for i in range(t.nodes):
         key = (
@@ -161,6 +169,7 @@ def _template(graph: KernelGraph, t: Template, tables: _Tables, memo: dict[Any, 
             int(t.node_attrs[i]),
             int(t.node_warps[i]),
             bool(t.node_blocking[i]),
+            int(t.node_cta[i]),
             tile_key[t.tile_ptr[i] : t.tile_ptr[i + 1]].tobytes(),
         )
         found = memo.get(key)
@@ -190,6 +199,7 @@ def _template(graph: KernelGraph, t: Template, tables: _Tables, memo: dict[Any, 
         "tile_extent": t.tile_extent.reshape(-1),
         "tile_offset": t.tile_offset.reshape(-1),
         "rank": t.tile_offset.shape[1],
+        "node_cta": t.node_cta,
     }
 
 
@@ -302,6 +312,8 @@ def compile_program(
         "sms": hw.chip.sm_count,
         "subpartitions": hw.sm.subpartitions,
         "ctas_per_sm": residency.ctas_per_sm,
+        "cluster_size": graph.launch.cluster_ctas,
+        "gpc_end": np.cumsum(hw.chip.gpcs, dtype=np.int32),
         "line_bytes": line,
         "sector_bytes": hw.l2.sector_bytes,
         "scopes": np.array([_SCOPES[hw.resources[n].scope] for n in names], dtype=np.int32),
@@ -332,6 +344,7 @@ def compile_program(
         "tensors": tensors,
         "use_resource": np.array(tables.use_resource, dtype=np.int32),
         "use_sub": np.array(tables.use_sub, dtype=np.int32),
+        "use_peer": np.array(tables.use_peer, dtype=np.int32),
         "use_ticks": np.array(tables.use_ticks, dtype=np.int64),
         "memory": np.array(tables.memory, dtype=np.int64),
         "stages": np.array(tables.stages, dtype=np.int64),

@@ -34,6 +34,7 @@ class MemoryAccess:
         write_bytes: bytes that one write request occupies on the port.
         launch_cycles: before the first request.
         merge_rows: rows that touch in memory make common requests.
+        receivers: mask of the ranks of other CTAs of the cluster whose port and sink the data passes too (loads only).
     """
 
     tile: int
@@ -46,6 +47,7 @@ class MemoryAccess:
     write_bytes: int = 0
     launch_cycles: float = 0.0
     merge_rows: bool = False
+    receivers: int = 0
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,7 @@ class Stage:
     `uses` maps a resource to the work in its unit, summed over all executing warps; resources of sub-partition scope share
     it evenly among the warps' sub-partitions. `hold_cycles` holds the warps beyond the work, `latency_cycles` delays what
     follows. `pieces` is how many parts of the stage may interleave with other nodes; chosen by the backend if None.
+    `remote` is work on resources of the SM of another CTA of the cluster, the one with rank `cta`; not of sub-partitions.
     """
 
     kind: str
@@ -64,6 +67,8 @@ class Stage:
     latency_cycles: float = 0.0
     pieces: int | None = None
     access: MemoryAccess | None = None
+    remote: Mapping[str, float] = field(default_factory=dict)
+    cta: int = 0
 
 
 @dataclass(frozen=True)
@@ -73,14 +78,16 @@ class Demand:
     stages: Sequence[Stage]
 
 
-def warp(uses: Mapping[str, float], *, hold_cycles: float = 0.0, latency_cycles: float = 0.0, pieces: int | None = None) -> Stage:
+def warp(uses: Mapping[str, float], *, hold_cycles: float = 0.0, latency_cycles: float = 0.0, pieces: int | None = None,
+         remote: Mapping[str, float] | None = None, cta: int = 0) -> Stage:
     """A stage that the warps execute themselves."""
-    return Stage("warp", uses, hold_cycles, latency_cycles, pieces)
+    return Stage("warp", uses, hold_cycles, latency_cycles, pieces, None, remote or {}, cta)
 
 
-def unit(uses: Mapping[str, float], *, latency_cycles: float = 0.0, pieces: int | None = None) -> Stage:
+def unit(uses: Mapping[str, float], *, latency_cycles: float = 0.0, pieces: int | None = None,
+         remote: Mapping[str, float] | None = None, cta: int = 0) -> Stage:
     """A stage that an asynchronous unit executes; the unit is the first resource of `uses`."""
-    return Stage("unit", uses, 0.0, latency_cycles, pieces)
+    return Stage("unit", uses, 0.0, latency_cycles, pieces, None, remote or {}, cta)
 
 
 def memory(access: MemoryAccess, *, latency_cycles: float = 0.0) -> Stage:

@@ -6,32 +6,35 @@ from dataclasses import dataclass
 
 from ..graph import KernelGraph, Limits
 from ..graph.check import limits_of
+from ..graph.clusters import clusters_at_once
 from ..hwconfigs import Hardware
 from .errors import SimulationError
 
 
 @dataclass(frozen=True)
 class Occupancy:
-    """CTAs an SM holds at once, the resource that limits them, resident warps, and waves of the whole launch."""
+    """CTAs an SM holds at once, the resource that limits them, resident warps, waves of the whole launch, and how many clusters
+    the chip holds at once (CTAs, without clusters)."""
 
     ctas_per_sm: int
     limiter: str
     warps_per_sm: int
     waves: int
     full_waves: float
+    clusters: int
 
 
 def occupancy(graph: KernelGraph, hw: Hardware) -> Occupancy:
     """Residency of `graph` on `hw` by the allocation rules of the CUDA programming guide.
 
     Raises:
-        SimulationError: one CTA does not fit an SM; names the resource, the need and the limit.
+        SimulationError: one CTA does not fit an SM, or no GPC a cluster; names the resource, the need and the limit.
     """
     launch, sm = graph.launch, hw.sm
     warps = -(-launch.threads // sm.warp_threads)
 
-    def refuse(what: str, need: int, limit: int, fix: str) -> None:
-        raise SimulationError(f"{graph.name}: a CTA needs {need} {what}, {hw.name} allows {limit} "
+    def refuse(what: str, need: int, limit: int, fix: str, who: str = "a CTA needs") -> None:
+        raise SimulationError(f"{graph.name}: {who} {need} {what}, {hw.name} allows {limit} "
                               f"({need - limit} too many). {fix}")
 
     if launch.threads > sm.max_threads_per_cta:
@@ -52,11 +55,17 @@ def occupancy(graph: KernelGraph, hw: Hardware) -> Occupancy:
     }
     limiter = min(bounds, key=lambda k: bounds[k])
     resident = bounds[limiter]
-    ctas = len(graph.instances)
-    if ctas < resident * hw.chip.sm_count:
+    size = launch.cluster_ctas
+    if size > hw.chip.max_cluster_ctas:
+        refuse("CTAs in a cluster", size, hw.chip.max_cluster_ctas, "Use a smaller cluster.", "a cluster has")
+    at_once = clusters_at_once(hw.chip.gpcs, resident, size)
+    if not at_once:
+        refuse(f"places in one GPC, each SM holding {resident} ({limiter})", size, max(hw.chip.gpcs) * resident,
+               "Use a smaller cluster, or smaller CTAs.", "a cluster needs")
+    clusters = len(graph.instances)
+    if clusters < at_once:
         limiter = "grid size"
-    return Occupancy(resident, limiter, resident * warps, -(-ctas // (resident * hw.chip.sm_count)),
-                     ctas / (resident * hw.chip.sm_count))
+    return Occupancy(resident, limiter, resident * warps, -(-clusters // at_once), clusters / at_once, at_once)
 
 
 def limits(hw: Hardware) -> Limits:
@@ -65,4 +74,4 @@ def limits(hw: Hardware) -> Limits:
     target = limits_of(hw.chip.arch)
     return Limits(hw.name, sm.max_threads_per_cta, sm.smem_per_cta_max_bytes, sm.registers, sm.registers_per_thread_max,
                   target.tmem_columns, hw.chip.arch, hw.chip.sm_count, sm.max_threads, sm.smem_bytes, sm.max_ctas,
-                  sm.smem_reserved_per_cta_bytes, sm.register_allocation_per_warp)
+                  sm.smem_reserved_per_cta_bytes, sm.register_allocation_per_warp, hw.chip.max_cluster_ctas, hw.chip.gpcs)

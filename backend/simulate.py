@@ -66,8 +66,6 @@ def simulate(
     for finding in check(graph, races=False):
         if finding.severity == "error":
             raise SimulationError(f"{finding.where}: {finding.text}. {finding.fix}".rstrip())
-    if graph.launch.cluster != (1, 1, 1):
-        raise SimulationError(f"{graph.name} is launched in clusters of {graph.launch.cluster}; clusters are not modelled yet.")
     residency = occupancy(graph, machine)
     started = time.perf_counter()
     program, names = compile_program(graph, machine, residency, clock_mhz=clock, by_line=fidelity == "line", policy=policy)
@@ -122,10 +120,10 @@ def _result(
         "subpartition": hw.chip.sm_count * hw.sm.subpartitions,
         "sm": hw.chip.sm_count,
         "tpc": -(-hw.chip.sm_count // 2),
-        "gpc": -(-hw.chip.sm_count // 16),
+        "gpc": len(hw.chip.gpcs),
         "chip": 1,
     }
-    ctas = len(graph.instances)
+    ctas = len(graph.instances) * graph.launch.cluster_ctas
     busy, queued = raw["busy"].tolist(), raw["queued"].tolist()
     utilization = {n: busy[i] / (counts[hw.resources[n].scope] * end) for i, n in enumerate(names)}
     utilization["dram"] = busy[-1] / end
@@ -171,7 +169,7 @@ def _result(
             "templates": len(graph.templates),
             "nodes": sum(t.nodes for t in graph.templates),
             "edges": sum(t.edges for t in graph.templates),
-            "instances": ctas,
+            "instances": len(graph.instances),
             "bytes": graph.nbytes,
             "instance_bytes": graph.instances.nbytes,
             "executed_nodes": graph.total_nodes,

@@ -32,7 +32,7 @@ def role_times(graph: KernelGraph, stats: Sequence[np.ndarray], lifetime_ticks: 
     parts: dict[str, dict[str, float]] = {}
     warps: dict[str, int] = {}
     for t, rows, lifetime in zip(graph.templates, stats, lifetime_ticks.tolist(), strict=True):
-        for role, mask, mine in _leads(t):
+        for role, mask, mine in (lead for cta in np.unique(t.node_cta).tolist() for lead in _leads(t, cta)):
             name = graph.strings[role]
             totals[name] = totals.get(name, 0.0) + lifetime
             warps[name] = warps.get(name, 0) | mask
@@ -50,13 +50,14 @@ def role_times(graph: KernelGraph, stats: Sequence[np.ndarray], lifetime_ticks: 
     return tuple(sorted(result, key=lambda r: r.role))
 
 
-def _leads(t: Template) -> list[tuple[int, int, np.ndarray]]:
-    """(role string, warps, nodes its first warp executes) for every role that most work of its first warp belongs to. A
-    role that all warps share only at start or end is no role of its own."""
-    masks = {role: int(np.bitwise_or.reduce(t.node_warps[t.node_role == role])) for role in np.unique(t.node_role).tolist()}
+def _leads(t: Template, cta: int) -> list[tuple[int, int, np.ndarray]]:
+    """(role string, warps, nodes its first warp executes) for every role that most work of its first warp belongs to, in the
+    CTA of the cluster with that rank. A role that all warps share only at start or end is no role of its own."""
+    own = t.node_cta == cta
+    masks = {role: int(np.bitwise_or.reduce(t.node_warps[own & (t.node_role == role)])) for role in np.unique(t.node_role[own]).tolist()}
     out = []
     for role, mask in masks.items():
-        mine = (t.node_warps & np.uint64(mask & -mask)) != 0
+        mine = own & ((t.node_warps & np.uint64(mask & -mask)) != 0)
         roles, counts = np.unique(t.node_role[mine], return_counts=True)
         if roles[np.argmax(counts)] == role:
             out.append((role, mask, mine))

@@ -38,6 +38,7 @@ class Hardware(Table):
     l1: tables.L1
     mbarrier: tables.Mbarrier
     sync: tables.Sync
+    cluster: tables.Cluster
     control: tables.Control
     l2: tables.L2
     dram: tables.Dram
@@ -48,6 +49,7 @@ class Hardware(Table):
     @model_validator(mode="after")
     def _has_required_resources(self) -> "Hardware":
         required = (*REQUIRED_RESOURCES, "tma") if self.tma.supported else REQUIRED_RESOURCES
+        required = (*required, "sm_to_sm_out", "sm_to_sm_in") if self.cluster.supported else required
         if missing := [name for name in required if name not in self.resources]:
             raise ValueError(f"resources: missing {', '.join(missing)}")
         for name, scope in FIXED_SCOPES.items():

@@ -1,6 +1,7 @@
 """The tables of a hardware file, one class a table. "Cycles" are SM clock cycles throughout."""
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
@@ -15,6 +16,20 @@ class Chip(Table):
     sm_count: Annotated[int, Field(gt=0, le=4095)] = Field(description="SMs enabled")
     clock_mhz: Annotated[float, Field(ge=100, le=10000)] = Field(description="SM clock, MHz")
     max_cluster_ctas: Count = Field(description="largest thread-block cluster, CTAs; 1 where there are no clusters")
+    gpc_sms: Sequence[Annotated[int, Field(gt=0, le=4095)]] = Field(
+        min_length=1, description="SMs of each GPC; for another `sm_count`, cut short, or more of the largest"
+    )
+
+    @property
+    def gpcs(self) -> tuple[int, ...]:
+        """SMs of each GPC, `sm_count` in all."""
+        left, out = self.sm_count, []
+        for sms in itertools.chain(self.gpc_sms, itertools.repeat(max(self.gpc_sms))):
+            out.append(min(sms, left))
+            left -= out[-1]
+            if not left:
+                return tuple(out)
+        raise AssertionError("unreachable")
 
 
 class Sm(Table):
@@ -134,6 +149,17 @@ class Sync(Table):
     per_warp_cycles: Cycles = Field(description="bar.sync, for each warp taking part")
     fence_proxy_async_cycles: Cycles = Field(description="generic writes until the async proxy sees them")
     warp_sync_cycles: Cycles = Field(description="__syncwarp")
+
+
+class Cluster(OptionalUnit):
+    """Clusters of CTAs: barrier and shared memory of other SMs. The network between SMs is resources.sm_to_sm_out and _in."""
+
+    load_cycles: Cycles = Field(0.0, description="load from the shared memory of another SM, issue to use")
+    store_visible_cycles: Cycles = Field(0.0, description="store to the shared memory of another SM until it can be seen there")
+    arrive_visible_cycles: Cycles = Field(0.0, description="arrive on an mbarrier of another SM until waiters there can see it")
+    barrier_cycles: Cycles = Field(0.0, description="cluster barrier, from the last arrival, with release and acquire")
+    barrier_relaxed_cycles: Cycles = Field(0.0, description="the same, arrival without release")
+    multicast_cycles: Cycles = Field(0.0, description="latency of a multicast TMA load over that of one for a single SM")
 
 
 class Control(Table):

@@ -8,6 +8,7 @@ from ...graph import Node, Tile
 from ...hwconfigs import Hardware
 from ..demand import Demand, MemoryAccess, demand, memory, warp
 from ..errors import SimulationError
+from .clusters import require_clusters
 
 
 def _tile(node: Node, *, scope_global: bool) -> tuple[int, Tile]:
@@ -35,14 +36,19 @@ def _require_tma(node: Node, hw: Hardware) -> None:
 
 @demand("tma_load")
 def tma_load(node: Node, hw: Hardware) -> Demand:
-    """One thread issues; the TMA unit streams requests of up to 128 bytes a box row and deposits them in shared memory."""
+    """One thread issues; the TMA unit streams requests of up to 128 bytes a box row and deposits them in shared memory. The L2
+    answers a multicast once; the data passes the port and enters the shared memory of every SM that receives it."""
     _require_tma(node, hw)
     at, tile = _tile(node, scope_global=True)
     count = _tma_instructions(node, tile)
+    others = int(node.attrs.get("multicast", 0)) & ~(1 << node.cta)
+    if others:
+        require_clusters(node, hw)
     return Demand([
         warp({"issue": 4 * count}, hold_cycles=count * hw.tma.issue_cycles),
         memory(MemoryAccess(at, "load", "tma", "l2_to_sm", "tma", hw.tma.request_bytes, sink="smem",
-                            launch_cycles=max(hw.tma.launch_cycles - hw.tma.issue_cycles, 0))),
+                            launch_cycles=max(hw.tma.launch_cycles - hw.tma.issue_cycles, 0), receivers=others),
+               latency_cycles=hw.cluster.multicast_cycles if others else 0.0),
     ])
 
 

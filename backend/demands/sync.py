@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...graph import Node
 from ...hwconfigs import Hardware
 from ..demand import Demand, demand, warp
-from ..errors import SimulationError
+from .clusters import require_clusters
 
 
 @demand("barrier_wait")
@@ -16,10 +16,14 @@ def barrier_wait(node: Node, hw: Hardware) -> Demand:
 
 @demand("barrier_arrive")
 def barrier_arrive(node: Node, hw: Hardware) -> Demand:
-    """The warps go on after the issue; waiters see the arrival later."""
+    """The warps go on after the issue; waiters see the arrival later, those of another SM later still."""
     arrive = hw.mbarrier.arrive_cycles
+    visible = hw.mbarrier.arrive_visible_cycles
+    if node.attrs.get("cta", node.cta) != node.cta:
+        require_clusters(node, hw)
+        visible = hw.cluster.arrive_visible_cycles
     return Demand([warp({"issue": len(node.warps)}, hold_cycles=max(arrive - 1, 0),
-                        latency_cycles=0.0), warp({}, latency_cycles=max(hw.mbarrier.arrive_visible_cycles - arrive, 0))])
+                        latency_cycles=0.0), warp({}, latency_cycles=max(visible - arrive, 0))])
 
 
 @demand("cta_sync")
@@ -27,12 +31,6 @@ def cta_sync(node: Node, hw: Hardware) -> Demand:
     """bar.sync: a base cost plus a part for each warp (PARAMETERS formula 7)."""
     warps = len(node.warps)
     return Demand([warp({"issue": warps}, latency_cycles=hw.sync.base_cycles + hw.sync.per_warp_cycles * warps)])
-
-
-@demand("cluster_sync")
-def cluster_sync(node: Node, hw: Hardware) -> Demand:
-    """Clusters need the inter-SM network, which this version does not model."""
-    raise SimulationError(f"{node.label()}: cluster barriers are not modelled yet. Launch the kernel without clusters.")
 
 
 @demand("commit_group")

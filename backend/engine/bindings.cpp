@@ -46,7 +46,7 @@ void index_array(const std::vector<std::int32_t>& ptr, std::size_t count, std::s
 }
 
 Use use_of(std::int32_t resource, std::int32_t sub, Tick ticks, const Machine& machine) {
-  Use use{resource, 0, 0, 0, false, ticks, ticks};
+  Use use{resource, 0, 0, 0, false, -1, ticks, ticks};
   if (resource >= 0) Servers::place(use, machine, sub);
   return use;
 }
@@ -55,6 +55,9 @@ Machine machine_of(const nb::dict& d) {
   Machine m{};
   m.sms = static_cast<std::int32_t>(integer(d, "sms"));
   m.subpartitions = static_cast<std::int32_t>(integer(d, "subpartitions"));
+  m.cluster_size = static_cast<std::int32_t>(integer(d, "cluster_size"));
+  m.gpc_end = vec<std::int32_t>(d, "gpc_end");
+  require(m.cluster_size > 0 && m.cluster_size <= 64, "cluster_size");
   m.ctas_per_sm = static_cast<std::int32_t>(integer(d, "ctas_per_sm"));
   m.line_bytes = static_cast<std::int32_t>(integer(d, "line_bytes"));
   m.sector_bytes = static_cast<std::int32_t>(integer(d, "sector_bytes"));
@@ -82,6 +85,8 @@ Machine machine_of(const nb::dict& d) {
   m.store_chunk_lines = static_cast<std::int32_t>(integer(d, "store_chunk_lines"));
   require(m.sms > 0 && m.subpartitions > 0 && m.ctas_per_sm > 0 && m.line_bytes > 0 && m.sector_bytes > 0 && m.chunk_lines > 0 && m.store_chunk_lines > 0,
           "machine sizes must be positive");
+  for (std::size_t g = 0; g < m.gpc_end.size(); ++g) require(m.gpc_end[g] > (g == 0 ? 0 : m.gpc_end[g - 1]), "gpc_end");
+  require(!m.gpc_end.empty() && m.gpc_end.back() == m.sms, "gpc_end");
   require(m.sms <= kMaxSms && m.ctas_per_sm <= 64, "more SMs or CTAs an SM than the engine can number");
   require(m.line_bytes / m.sector_bytes <= 4, "more than four sectors a line");
   const auto chip = [&](const char* name) {
@@ -174,6 +179,11 @@ Template template_of(const nb::dict& d, const Program& p) {
     t.edges.push_back({edge_dst[e], edge_reason[e], static_cast<EdgeMode>(edge_mode[e])});
   const std::vector<std::int32_t> repeat = repeats_of(d, p, t);
   count_edges(t, edge_ptr, repeat, in_degree);
+  if (p.machine.cluster_size > 1) {
+    t.cta = vec<std::int8_t>(d, "node_cta");
+    require(t.cta.size() == n, "node_cta");
+    in_range(t.cta, 0, p.machine.cluster_size, "node_cta");
+  }
   for (std::size_t i = 0; i < n; ++i) {
     require(issue_end[i] >= edge_ptr[i] && issue_end[i] <= edge_ptr[i + 1], "issue_end");
     const Demand& demand = p.demands[static_cast<std::size_t>(demand_ids[i])];
@@ -209,30 +219,35 @@ Program program_of(const nb::dict& d) {
   }
   const auto use_resource = vec<std::int32_t>(d, "use_resource");
   const auto use_sub = vec<std::int32_t>(d, "use_sub");
+  const auto use_peer = vec<std::int32_t>(d, "use_peer");
   const auto use_ticks = vec<std::int64_t>(d, "use_ticks");
-  require(use_sub.size() == use_resource.size() && use_ticks.size() == use_resource.size(), "uses");
+  in_range(use_peer, -1, p.machine.cluster_size > 1 ? p.machine.cluster_size : 0, "use_peer");
+  require(use_sub.size() == use_resource.size() && use_peer.size() == use_resource.size() && use_ticks.size() == use_resource.size(), "uses");
   in_range(use_resource, 0, resources, "use_resource");
   in_range(use_ticks, 0, kNever, "use_ticks");
   for (std::size_t i = 0; i < use_resource.size(); ++i) {
     const bool per_sub = p.machine.scopes[static_cast<std::size_t>(use_resource[i])] == Scope::kSubpartition;
     require(per_sub ? use_sub[i] >= 0 && use_sub[i] < p.machine.subpartitions : use_sub[i] == -1, "use_sub");
     p.uses.push_back(use_of(use_resource[i], use_sub[i], use_ticks[i], p.machine));
+    p.uses.back().peer = use_peer[i];
+    require(use_peer[i] < 0 || !per_sub, "use_peer");
   }
-  const auto memory = vec<std::int64_t>(d, "memory");  // rows of 13
-  constexpr std::size_t kMemoryRow = 13;
+  const auto memory = vec<std::int64_t>(d, "memory");  // rows of 14
+  constexpr std::size_t kMemoryRow = 14;
   require(memory.size() % kMemoryRow == 0, "memory");
   for (std::size_t i = 0; i < memory.size(); i += kMemoryRow) {
     const auto at = [&](std::size_t k) { return memory[i + k]; };
     const auto small = [&](std::size_t k) { return static_cast<std::int32_t>(memory[i + k]); };
     require(at(0) >= 0 && at(0) <= 2 && at(2) >= 0 && at(3) >= 0 && at(3) < resources && at(4) >= 0 && at(4) < resources &&
-                at(5) >= -1 && at(5) < resources && at(6) >= 0 && at(6) < kPools && at(10) > 0 && at(11) >= 0 && at(12) >= 0,
+                at(5) >= -1 && at(5) < resources && at(6) >= 0 && at(6) < kPools && at(10) > 0 && at(11) >= 0 && at(12) >= 0 && at(13) >= 0 &&
+                (at(13) == 0 || (at(0) == 0 && at(13) < std::int64_t{1} << std::min(p.machine.cluster_size, 62) && p.machine.cluster_size > 1)),
             "memory access");
     for (const std::size_t k : {std::size_t{3}, std::size_t{4}, std::size_t{5}})
       require(at(k) < 0 || p.machine.scopes[static_cast<std::size_t>(at(k))] != Scope::kSubpartition,
               "memory accesses cannot use sub-partition resources");
     const auto use = [&](std::size_t k) { return use_of(small(k), -1, 0, p.machine); };
     p.memory.push_back({static_cast<Direction>(at(0)), at(1) != 0, small(2), small(6), at(5) >= 0, use(3), use(4), use(5), at(7), at(8),
-                        at(9), small(10), small(11), at(12)});
+                        at(9), small(10), small(11), at(12), static_cast<std::uint64_t>(at(13))});
   }
   const auto stages = vec<std::int64_t>(d, "stages");  // rows of 6
   std::int64_t cut = 0;  // uses before this one belong to earlier stages

@@ -9,7 +9,7 @@ namespace gtsim {
 Engine::Engine(const Program& program, std::int32_t observed_sm, std::function<void(double)> poll)
     : program_(program), machine_(program.machine), observed_sm_(observed_sm), poll_(std::move(poll)),
       servers_(program.machine), memory_(program.machine, servers_, outcome_.traffic),
-      sms_(static_cast<std::size_t>(program.machine.sms)) {
+      sms_(static_cast<std::size_t>(program.machine.sms)), placement_(program.machine) {
   for (Sm& sm : sms_) sm.slots.resize(static_cast<std::size_t>(machine_.ctas_per_sm));
   for (const Template& t : program.templates) {
     outcome_.nodes.emplace_back(static_cast<std::size_t>(t.nodes));
@@ -25,7 +25,8 @@ Engine::Engine(const Program& program, std::int32_t observed_sm, std::function<v
 Outcome Engine::run() {
   const auto total = static_cast<std::int32_t>(program_.instance_template.size());
   Tick when = machine_.kernel_launch;
-  for (std::int32_t slot = 0; slot < machine_.ctas_per_sm; ++slot)
+  if (machine_.cluster_size > 1) place_clusters(when);
+  for (std::int32_t slot = 0; slot < machine_.ctas_per_sm && machine_.cluster_size == 1; ++slot)
     for (std::int32_t sm = 0; sm < machine_.sms && next_instance_ < total; ++sm, when += machine_.cta_dispatch) {
       sms_[static_cast<std::size_t>(sm)].slots[static_cast<std::size_t>(slot)].instance = next_instance_;
       queue_.push(when, kStart, sm, slot, next_instance_++);
@@ -69,6 +70,7 @@ Outcome Engine::run() {
 
 void Engine::start_instance(std::int32_t sm, std::int32_t slot_index, std::int32_t instance, Tick now) {
   Slot& slot = sms_[static_cast<std::size_t>(sm)].slots[static_cast<std::size_t>(slot_index)];
+  if (slot.cluster != nullptr) return start_cluster(*slot.cluster, now);
   const Template& t = program_.templates[static_cast<std::size_t>(program_.instance_template[static_cast<std::size_t>(instance)])];
   slot.instance = instance;
   slot.shape = &t;
@@ -76,38 +78,40 @@ void Engine::start_instance(std::int32_t sm, std::int32_t slot_index, std::int32
   slot.start = now;
   const auto index = static_cast<std::size_t>(&t - program_.templates.data());
   slot.stats = outcome_.nodes[index].data();
-  slot.nodes = fresh_[index];
-  if (!t.repeats.empty()) add_runs(slot);
-  slot.remaining = static_cast<std::int32_t>(slot.nodes.size());
+  slot.own.states = fresh_[index];
+  if (!t.repeats.empty()) add_runs(slot.own, t, instance);
+  slot.use(slot.own);
+  slot.remaining = static_cast<std::int32_t>(slot.own.states.size());
   outcome_.instance_start[static_cast<std::size_t>(instance)] = now;
   for (std::int32_t node = 0; node < slot.remaining; ++node)
     if (slot.nodes[static_cast<std::size_t>(node)].missing == 0) ready_.push_back({sm, slot_index, node});
 }
 
 // Append the nodes of all further runs of the template's repeats.
-void Engine::add_runs(Slot& slot) {
-  const Template& t = *slot.shape;
-  const std::int64_t* columns = program_.columns.data() + static_cast<std::ptrdiff_t>(slot.instance) * program_.columns_width;
-  slot.base.clear();
-  slot.times.clear();
+void Engine::add_runs(Nodes& nodes, const Template& t, std::int32_t instance) const {
+  const std::int64_t* columns = program_.columns.data() + static_cast<std::ptrdiff_t>(instance) * program_.columns_width;
+  std::vector<NodeState>& states = nodes.states;
+  nodes.base.clear();
+  nodes.times.clear();
   for (const Repeat& repeat : t.repeats) {
     const std::int64_t times = repeat.times + (repeat.column >= 0 ? columns[repeat.column] : 0);
-    if (static_cast<std::int64_t>(slot.nodes.size()) + (times - 1) * repeat.nodes > kMaxIndex)
+    if (static_cast<std::int64_t>(states.size()) + (times - 1) * repeat.nodes > kMaxIndex)
       throw std::runtime_error("a CTA executes more operations than the engine can number");
-    slot.base.push_back(static_cast<std::int32_t>(slot.nodes.size()));
-    slot.times.push_back(static_cast<std::int32_t>(times));
+    nodes.base.push_back(static_cast<std::int32_t>(states.size()));
+    nodes.times.push_back(static_cast<std::int32_t>(times));
     for (std::int32_t run = 1; run < times; ++run)
       for (std::int32_t at = repeat.first; at < repeat.first + repeat.nodes; ++at) {
-        slot.nodes.push_back(slot.nodes[static_cast<std::size_t>(at)]);
-        slot.nodes.back().run = run;
+        states.push_back(states[static_cast<std::size_t>(at)]);
+        states.back().run = run;
       }
   }
   for (const EachRun& each : t.each)
-    slot.nodes[static_cast<std::size_t>(each.dst)].missing += each.count * (slot.times[static_cast<std::size_t>(each.repeat)] - 1);
+    states[static_cast<std::size_t>(each.dst)].missing += each.count * (nodes.times[static_cast<std::size_t>(each.repeat)] - 1);
 }
 
 void Engine::retire(std::int32_t sm, std::int32_t slot_index, Tick now) {
   Slot& slot = sms_[static_cast<std::size_t>(sm)].slots[static_cast<std::size_t>(slot_index)];
+  if (slot.cluster != nullptr) return retire_member(sm, slot_index, now);
   outcome_.instance_end[static_cast<std::size_t>(slot.instance)] = now;
   slot.instance = -1;
   ++finished_;
@@ -157,10 +161,12 @@ void Engine::arrive(std::int32_t sm, std::int32_t slot_index, std::int32_t index
   if (--node.missing > 0) return;
   if (node.reason != kProgramOrder)
     slot.stats[node.at].wait[static_cast<std::size_t>(node.reason)] += node.ready - std::max(node.ordered, slot.start);
+  const Place at = slot.cluster == nullptr ? Place{sm, slot_index}
+                                           : slot.cluster->places[static_cast<std::size_t>(slot.shape->cta[static_cast<std::size_t>(node.at)])];
   if (node.ready == now_) {
-    ready_.push_back({sm, slot_index, index});
+    ready_.push_back({at.sm, at.slot, index});
   } else {
-    queue_.push(node.ready, kBegin, sm, slot_index, index);
+    queue_.push(node.ready, kBegin, at.sm, at.slot, index);
   }
 }
 
@@ -291,7 +297,7 @@ Tick Engine::occupy(std::int32_t sm, Slot& slot, std::int32_t node, const Stage&
   for (std::int32_t u = stage.uses_begin; u < stage.uses_end; ++u) {
     const Use& use = program_.uses[static_cast<std::size_t>(u)];
     const Tick work = last ? use.last : use.piece;
-    longest = std::max(longest, servers_.reserve(use, sm, now, work) + work - now);
+    longest = std::max(longest, servers_.reserve(use, where(use, slot, sm), now, work) + work - now);
   }
   return longest;
 }
@@ -367,7 +373,7 @@ void Engine::async_piece(std::int32_t sm, std::int32_t slot_index, std::int32_t 
       servers_.add_busy(unit, work);
       end = std::max(end, start + work);
     } else {
-      end = std::max(end, servers_.reserve(use, sm, now, work) + work);
+      end = std::max(end, servers_.reserve(use, where(use, slot, sm), now, work) + work);
     }
   }
   for (std::int32_t u = stage.uses_begin; u < stage.uses_end; ++u) {

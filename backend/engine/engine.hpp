@@ -10,6 +10,7 @@
 #include <functional>
 #include <vector>
 
+#include "clusters.hpp"
 #include "event_queue.hpp"
 #include "memory.hpp"
 #include "program.hpp"
@@ -37,14 +38,32 @@ class Engine {
     std::int8_t subop, reason;  // reason of the latest release
     std::int32_t at, run;  // node of the template; which run of its loop body
   };
+  // The nodes of an instance: of the template, then the further runs of each repeat.
+  struct Nodes {
+    std::vector<NodeState> states;
+    std::vector<std::int32_t> base, times;  // [repeats]
+  };
+  // The CTAs of one cluster; they share its nodes.
+  struct Cluster {
+    std::vector<Place> places;  // [ranks]
+    Nodes nodes;
+    std::int32_t id = 0, left = 0, instance = -1;  // left: CTAs that have not ended
+  };
   struct Slot {
     std::int32_t instance = -1, remaining = 0;
     Tick end = 0;  // completion of the last node that has completed
     const Template* shape = nullptr;
     NodeStats* stats = nullptr;  // of the template
     Tick start = 0;
-    std::vector<NodeState> nodes;      // of the template, then the further runs of each repeat
-    std::vector<std::int32_t> base, times;  // [repeats]: where its further runs start, how often it runs
+    NodeState* nodes = nullptr;                            // of the template, then the further runs of each repeat
+    const std::int32_t *base = nullptr, *times = nullptr;  // [repeats]: where its further runs start, how often it runs
+    Nodes own;                                             // what these point to, without clusters
+    Cluster* cluster = nullptr;                            // whose CTA this is
+    void use(Nodes& shared) {
+      nodes = shared.states.data();
+      base = shared.base.data();
+      times = shared.times.data();
+    }
     const NodeInfo& info(std::int32_t node) const {
       return shape->info[static_cast<std::size_t>(nodes[static_cast<std::size_t>(node)].at)];
     }
@@ -93,7 +112,11 @@ class Engine {
 
   void start_instance(std::int32_t sm, std::int32_t slot, std::int32_t instance, Tick now);
   void retire(std::int32_t sm, std::int32_t slot, Tick now);
-  void add_runs(Slot& slot);
+  void add_runs(Nodes& nodes, const Template& t, std::int32_t instance) const;
+  void place_clusters(Tick when);
+  void start_cluster(Cluster& cluster, Tick now);
+  void retire_member(std::int32_t sm, std::int32_t slot, Tick now);
+  Tick reserve_everywhere(const Use& use, const PieceState& state, Tick now, Tick work);
   // `node`s are indices of the slot's nodes: those of the template and further runs.
   void release(std::int32_t sm, std::int32_t slot, std::int32_t node, std::int32_t from, std::int32_t to, Tick when);
   void arrive(std::int32_t sm, std::int32_t slot, std::int32_t node, std::uint8_t reason, Tick when);
@@ -119,6 +142,10 @@ class Engine {
   void store_piece(std::int32_t transfer, Tick now);
   Tick earliest(std::int32_t sm, const Stage& stage, std::int32_t* blocked_on);
   const Stage& stage_of(const Slot& slot, std::int32_t node) const;
+  // The SM of a use by a node in `slot` on `sm`.
+  static std::int32_t where(const Use& use, const Slot& slot, std::int32_t sm) {
+    return use.peer < 0 ? sm : slot.cluster->places[static_cast<std::size_t>(use.peer)].sm;
+  }
   std::int32_t new_transfer();
   std::int32_t new_piece();
 
@@ -135,6 +162,10 @@ class Engine {
   Outcome outcome_;
   MemorySystem memory_;
   std::vector<Sm> sms_;
+  ClusterPlacement placement_;
+  std::deque<Cluster> clusters_;  // a deque: slots point to them
+  std::vector<std::int32_t> free_clusters_;
+  Tick dispatched_ = 0;  // when the chip can dispatch the next CTA of a cluster
   std::vector<std::vector<NodeState>> fresh_;  // [templates][nodes]: nodes before anything happened
   std::vector<Transfer> transfers_;
   std::vector<PieceState> pieces_;

@@ -15,6 +15,7 @@ struct Use {
   std::int32_t resource;
   std::int32_t server, per_sm, shift;  // the server of SM s is server + (s * per_sm >> shift), see Servers::place
   bool gates;                          // a warp stage starts only when it is free; else its work queues there
+  std::int32_t peer;                   // it is on the SM of the CTA with this rank in the cluster; -1: on the node's own
   Tick piece, last;  // ticks of each piece of the stage, and of the last one, which takes the remainder
 };
 
@@ -47,6 +48,7 @@ struct MemoryAccess {
   std::int32_t request_bytes;  // contiguous bytes of one request
   std::int32_t write_bytes;    // bytes that one write request takes on the port
   Tick launch;                 // before the first request
+  std::uint64_t receivers;     // ranks of the other CTAs of the cluster at whose port and sink the data arrives too
 };
 
 struct Tensor {
@@ -102,12 +104,15 @@ struct Template {
   std::int32_t rank;
   std::vector<Repeat> repeats;
   std::vector<EachRun> each;
+  std::vector<std::int8_t> cta;  // of launches with clusters: [nodes] rank of the CTA that executes it
 };
 
 inline constexpr int kPools = 2;
 
 struct Machine {
   std::int32_t sms, subpartitions, ctas_per_sm, line_bytes, sector_bytes;
+  std::int32_t cluster_size;                 // CTAs of an instance
+  std::vector<std::int32_t> gpc_end;         // [GPCs] SMs of this GPC and of those before it
   std::vector<Scope> scopes;                 // [resources]
   Use l2, l2_write;                                     // bandwidth of the L2
   std::int64_t l2_q16, l2_write_q16, dram_q16;          // ticks a byte

@@ -14,6 +14,7 @@ class Servers {
     std::int32_t total = 0;
     for (const Scope scope : machine.scopes) total += count(machine, scope);
     free_.assign(static_cast<std::size_t>(total), 0);
+    for (std::size_t g = 0; g < machine.gpc_end.size(); ++g) gpc_.resize(static_cast<std::size_t>(machine.gpc_end[g]), static_cast<std::int32_t>(g));
   }
 
   // Fill in where the servers of `use` are; `sub` is the sub-partition for resources of that scope.
@@ -30,12 +31,15 @@ class Servers {
         break;
       case Scope::kSm: break;
       case Scope::kTpc: use.shift = 1; break;
-      case Scope::kGpc: use.shift = 4; break;
+      case Scope::kGpc: use.shift = kByTable; break;
       case Scope::kChip: use.per_sm = 0; break;
     }
   }
 
-  Tick& free_at(const Use& use, std::int32_t sm) { return free_[static_cast<std::size_t>(use.server + (sm * use.per_sm >> use.shift))]; }
+  Tick& free_at(const Use& use, std::int32_t sm) {
+    const std::int32_t at = use.shift == kByTable ? gpc_[static_cast<std::size_t>(sm)] : sm * use.per_sm >> use.shift;
+    return free_[static_cast<std::size_t>(use.server + at)];
+  }
 
   // Serve `work` in the order of arrival; returns the start. The server is free again at the returned start + work.
   Tick reserve(const Use& use, std::int32_t sm, Tick now, Tick work) {
@@ -53,18 +57,20 @@ class Servers {
   const std::vector<Tick>& queued() const { return queued_; }
 
  private:
+  static constexpr std::int32_t kByTable = -1;  // GPCs differ in size
   static std::int32_t count(const Machine& machine, Scope scope) {
     switch (scope) {
       case Scope::kSubpartition: return machine.sms * machine.subpartitions;
       case Scope::kSm: return machine.sms;
       case Scope::kTpc: return (machine.sms + 1) / 2;
-      case Scope::kGpc: return (machine.sms + 15) / 16;
+      case Scope::kGpc: return static_cast<std::int32_t>(machine.gpc_end.size());
       case Scope::kChip: return 1;
     }
     return 1;
   }
 
   std::vector<Tick> free_, busy_, queued_;
+  std::vector<std::int32_t> gpc_;  // [SMs]
 };
 
 }  // namespace gtsim

@@ -120,7 +120,8 @@ void Engine::stored(std::int32_t id, Tick now) {
 void Engine::returned(std::int32_t id, Tick now) {
   PieceState& state = pieces_[static_cast<std::size_t>(id)];
   const Tick work = scaled(state.part(state.piece.sector_bytes), state.access->port_q16);
-  const Tick start = servers_.reserve(state.access->port, state.sm, now, work);
+  const Tick start = state.access->receivers == 0 ? servers_.reserve(state.access->port, state.sm, now, work)
+                                                  : reserve_everywhere(state.access->port, state, now, work);
   state.through = start + work;
   if (start > now) {
     queue_.push(start, kDeposit, state.sm, id, 0);
@@ -135,7 +136,9 @@ void Engine::deposit(std::int32_t id, Tick now) {
   Tick end = state.through;
   if (access.has_sink) {
     const Tick work = scaled(state.part(state.piece.bytes), access.sink_q16);
-    end = std::max(end, servers_.reserve(access.sink, state.sm, now, work) + work);
+    const Tick start = access.receivers == 0 ? servers_.reserve(access.sink, state.sm, now, work)
+                                             : reserve_everywhere(access.sink, state, now, work);
+    end = std::max(end, start + work);
   }
   const Tick nominal = state.first + (state.last - state.first) * (state.chunk + 1) / state.chunks;
   const std::int32_t lines = state.part(state.piece.lines), pool = access.pool, sm = state.sm;
