@@ -13,7 +13,7 @@ from ..graph import EdgeKind, KernelGraph, Node, Template
 from ..hwconfigs import Hardware
 from .demand import Demand, MemoryAccess, Stage, demand_of
 from .errors import SimulationError
-from .occupancy import Occupancy
+from .occupancy import Occupancy, gpcs
 
 TICKS_PER_CYCLE = 1 << 16
 _SCOPES = {"subpartition": 0, "sm": 1, "tpc": 2, "gpc": 3, "chip": 4}
@@ -313,7 +313,7 @@ def compile_program(
         "subpartitions": hw.sm.subpartitions,
         "ctas_per_sm": residency.ctas_per_sm,
         "cluster_size": graph.launch.cluster_ctas,
-        "gpc_end": np.cumsum(hw.chip.gpcs, dtype=np.int32),
+        "gpc_end": np.cumsum(gpcs(hw), dtype=np.int32),
         "line_bytes": line,
         "sector_bytes": hw.l2.sector_bytes,
         "scopes": np.array([_SCOPES[hw.resources[n].scope] for n in names], dtype=np.int32),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain, repeat
 
 from ..graph import KernelGraph, Limits
 from ..graph.check import limits_of
@@ -22,6 +23,17 @@ class Occupancy:
     waves: int
     full_waves: float
     clusters: int
+
+
+def gpcs(hw: Hardware) -> tuple[int, ...]:
+    """SMs of each GPC, `chip.sm_count` in all: the list of the hardware file, cut short or continued with its largest GPC."""
+    left, out = hw.chip.sm_count, list[int]()
+    for sms in chain(hw.chip.gpc_sms, repeat(max(hw.chip.gpc_sms))):
+        out.append(min(sms, left))
+        left -= out[-1]
+        if not left:
+            break
+    return tuple(out)
 
 
 def occupancy(graph: KernelGraph, hw: Hardware) -> Occupancy:
@@ -57,10 +69,10 @@ def occupancy(graph: KernelGraph, hw: Hardware) -> Occupancy:
     resident = bounds[limiter]
     size = launch.cluster_ctas
     if size > hw.chip.max_cluster_ctas:
-        refuse("CTAs in a cluster", size, hw.chip.max_cluster_ctas, "Use a smaller cluster.", "a cluster has")
-    at_once = clusters_at_once(hw.chip.gpcs, resident, size)
+        refuse("CTAs", size, hw.chip.max_cluster_ctas, "Use a smaller cluster.", "a cluster has")
+    at_once = clusters_at_once(gpcs(hw), resident, size)
     if not at_once:
-        refuse(f"places in one GPC, each SM holding {resident} ({limiter})", size, max(hw.chip.gpcs) * resident,
+        refuse(f"places in one GPC, each SM holding {resident} ({limiter})", size, max(gpcs(hw)) * resident,
                "Use a smaller cluster, or smaller CTAs.", "a cluster needs")
     clusters = len(graph.instances)
     if clusters < at_once:
@@ -74,4 +86,4 @@ def limits(hw: Hardware) -> Limits:
     target = limits_of(hw.chip.arch)
     return Limits(hw.name, sm.max_threads_per_cta, sm.smem_per_cta_max_bytes, sm.registers, sm.registers_per_thread_max,
                   target.tmem_columns, hw.chip.arch, hw.chip.sm_count, sm.max_threads, sm.smem_bytes, sm.max_ctas,
-                  sm.smem_reserved_per_cta_bytes, sm.register_allocation_per_warp, hw.chip.max_cluster_ctas, hw.chip.gpcs)
+                  sm.smem_reserved_per_cta_bytes, sm.register_allocation_per_warp, hw.chip.max_cluster_ctas, gpcs(hw))

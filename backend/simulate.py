@@ -13,7 +13,7 @@ from ..graph import SCHEMA_VERSION, KernelGraph, check, graph_hash
 from ..hwconfigs import Hardware, load_hardware
 from .compile import POLICIES, TICKS_PER_CYCLE, compile_program
 from .errors import SimulationError
-from .occupancy import occupancy
+from .occupancy import gpcs, occupancy
 from .result import Result, Traffic
 from .summary import bound_by, operations, role_times
 
@@ -120,7 +120,7 @@ def _result(
         "subpartition": hw.chip.sm_count * hw.sm.subpartitions,
         "sm": hw.chip.sm_count,
         "tpc": -(-hw.chip.sm_count // 2),
-        "gpc": len(hw.chip.gpcs),
+        "gpc": len(gpcs(hw)),
         "chip": 1,
     }
     ctas = len(graph.instances) * graph.launch.cluster_ctas

@@ -73,6 +73,9 @@ def cluster_attrs(
     return attrs
 
 
+_NAME = {"barrier": "cluster"}
+
+
 class ClusterBarrier:
     """The barrier of all warps of a cluster, in one template."""
 
@@ -87,14 +90,14 @@ class ClusterBarrier:
     def arrive(self, warps: tuple[int, ...], cta: int, relaxed: bool, source: str, role: str, loop: str) -> int:
         """Arrive with each warp."""
         self._count(self.arrived, warps, cta)
-        attrs = {"relaxed": True} if relaxed else {}
+        attrs = {**_NAME, "relaxed": True} if relaxed else _NAME
         return self.template.node("cluster_arrive", warps, attrs=attrs, source=source, role=role, loop=loop, cta=cta,
                                   arrive=(((self.barrier, 0), len(warps)),))
 
     def wait(self, warps: tuple[int, ...], cta: int, source: str, role: str, loop: str) -> int:
         """Wait for the phase that these warps wait for next."""
         phase = self._count(self.waited, warps, cta)
-        return self._wait(warps, cta, phase, {}, source, role, loop)
+        return self._wait(warps, cta, phase, _NAME, source, role, loop)
 
     def _wait(self, warps: tuple[int, ...], cta: int, phase: int, attrs: Mapping[str, Any], source: str, role: str,
               loop: str) -> int:

@@ -1,6 +1,5 @@
 """The tables of a hardware file, one class a table. "Cycles" are SM clock cycles throughout."""
 
-import itertools
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
@@ -19,17 +18,6 @@ class Chip(Table):
     gpc_sms: Sequence[Annotated[int, Field(gt=0, le=4095)]] = Field(
         min_length=1, description="SMs of each GPC; for another `sm_count`, cut short, or more of the largest"
     )
-
-    @property
-    def gpcs(self) -> tuple[int, ...]:
-        """SMs of each GPC, `sm_count` in all."""
-        left, out = self.sm_count, []
-        for sms in itertools.chain(self.gpc_sms, itertools.repeat(max(self.gpc_sms))):
-            out.append(min(sms, left))
-            left -= out[-1]
-            if not left:
-                return tuple(out)
-        raise AssertionError("unreachable")
 
 
 class Sm(Table):

@@ -24,7 +24,7 @@ register_node_type(
         sync=True,
     )
 )
-_CLUSTER = {"exited": Attr(bool, "stands for warps that have ended: costs nothing")}
+_CLUSTER = {"barrier": Attr(str, "cluster"), "exited": Attr(bool, "stands for warps that have ended: costs nothing")}
 
 register_node_type(
     NodeType(

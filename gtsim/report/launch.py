@@ -7,6 +7,8 @@ import math
 from rich.console import RenderableType
 from rich.text import Text
 
+from ..backend.occupancy import gpcs
+from ..graph.clusters import clusters_at_once
 from .facts import Facts
 from .style import count, percent, plural, titled
 
@@ -24,17 +26,22 @@ def section(facts: Facts) -> RenderableType:
     needs = (f"a CTA takes {launch.smem_bytes / 1024:.1f} KiB of shared memory and {launch.registers_per_thread} registers "
              "a thread")
     lines = [f"grid {grid} = {plural(r.ctas, 'CTA')} of {launch.threads} threads; {resident}", needs, _waves(facts)]
-    if launch.cluster != (1, 1, 1):
-        lines.append(f"clusters of {' x '.join(str(n) for n in launch.cluster)} CTAs")
+    if launch.cluster_ctas > 1:
+        lines.append(f"clusters of {' x '.join(str(n) for n in launch.cluster)} CTAs, {_at_once(facts)} at once: each within a GPC")
     mean = f"a CTA lives {count(r.cta_cycles)} cycles on average"
     if r.full_waves > 1:
         mean += f"; the next one starts {count(hw.launch.cta_gap_cycles)} cycles after it"
     return titled("Launch", Text("\n".join([*lines, mean])))
 
 
+def _at_once(facts: Facts) -> int:
+    """Clusters (CTAs, without) that the chip holds at once."""
+    return clusters_at_once(gpcs(facts.hw), facts.result.ctas_per_sm, facts.graph.launch.cluster_ctas)
+
+
 def _waves(facts: Facts) -> str:
     r, sms = facts.result, facts.hw.chip.sm_count
-    places = sms * r.ctas_per_sm
+    places = _at_once(facts) * facts.graph.launch.cluster_ctas
     if r.full_waves <= 1:
         busy = min(sms, r.ctas)
         return f"one wave, {percent(r.full_waves)} full: {busy} of {sms} SMs have work"

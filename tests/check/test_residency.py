@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
-from gtsim.graph import Finding, TileGraphBuilder
+from gtsim.backend import limits
+from gtsim.graph import Finding, TileGraphBuilder, check
+from gtsim.hwconfigs import load_hardware
 
 import gtsim
 
@@ -122,3 +126,42 @@ def _plain(hint: int, smem: int, registers: int = 64) -> TileGraphBuilder:
 @pytest.mark.parametrize("n", [20, 36, 264])
 def test_register_counts_that_do_not_exist(n: int) -> None:
     assert any(f.kind == "illegal" and f"setmaxnreg {n}" in f.text for f in errors(roles([n, 168], 168)))
+
+
+def in_clusters(size: int, threads: int = 128, smem_bytes: int = 0) -> TileGraphBuilder:
+    b = TileGraphBuilder("cluster", grid=(2 * size, 1, 1), cluster=(size, 1, 1), threads=threads, smem_bytes=smem_bytes, arch="sm_90a")
+    t = b.template()
+    for cta in range(size):
+        t.node("control", [0], cta=cta)
+    b.add_instances(t, [(0, 0, 0), (size, 0, 0)])
+    return b
+
+
+def clusters_of(size: int, gpc_sms: tuple[int, ...]) -> list[str]:
+    base = limits(load_hardware("h200_sxm"))
+    target = dataclasses.replace(base, gpc_sms=gpc_sms, sms=sum(gpc_sms))
+    graph = in_clusters(size, smem_bytes=150000).build(check=False)
+    return [f.text for f in check(graph, target) if f.kind == "residency"]
+
+
+def test_a_cluster_that_no_gpc_can_hold() -> None:
+    assert clusters_of(8, (4, 8)) == []
+    (text,) = clusters_of(8, (4, 7))
+    assert "a cluster of 8 CTAs runs within one GPC, and the largest of h200_sxm holds 7 of them (7 SMs with 1 each" in text
+
+
+def test_a_cluster_larger_than_the_target_allows() -> None:
+    (text,) = clusters_of(32, (32, 32))
+    assert text == "a cluster of 32 CTAs; h200_sxm allows 16"
+
+
+def test_a_register_pool_is_that_of_one_cta() -> None:
+    """What one CTA of a cluster frees does not help the other."""
+    for helper, fine in ((0, True), (1, False)):
+        b = TileGraphBuilder("pool", grid=(2, 1, 1), cluster=(2, 1, 1), threads=256, registers_per_thread=168, arch="sm_90a")
+        t = b.template()
+        t.node("setmaxnreg", range(4), attrs={"registers": 40}, cta=helper)
+        t.node("setmaxnreg", range(4, 8), attrs={"registers": 240}, cta=0)
+        b.add_instances(t, [(0, 0, 0)])
+        found = [f for f in check(b.build(check=False), limits(load_hardware("h200_sxm"))) if f.kind == "residency"]
+        assert (found == []) == fine

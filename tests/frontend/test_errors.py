@@ -58,10 +58,10 @@ def test_an_unbound_symbolic_size_is_named_and_binding_it_works(kernels):
 
 
 def test_an_unsupported_construct_names_itself_or_becomes_a_visible_node(kernels):
-    with pytest.raises(UnknownStatement, match=r"T.cluster_sync.*not supported"):
-        lower(kernels("pointwise.clustered"), arch="sm_90a")
-    g = lower(kernels("pointwise.clustered"), arch="sm_90a", on_unknown="warn")
-    assert any("cluster_sync" in w for w in g.meta["warnings"])
+    with pytest.raises(UnknownStatement, match=r"clc_try_cancel.*not supported"):
+        lower(kernels("pointwise.cancelling"), arch="sm_90a")
+    g = lower(kernels("pointwise.cancelling"), arch="sm_90a", on_unknown="warn")
+    assert any("clc_try_cancel" in w for w in g.meta["warnings"])
     assert "opaque" in [n.type for n in g.nodes_of(g.templates[0])]
 
 

@@ -10,7 +10,7 @@ from gtsim.hwconfigs import list_hardware, load_hardware
 
 FOLDER = Path(gtsim.hwconfigs.__file__).resolve().parent
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "hardware.md"
-NUMBER_LINE = re.compile(r"^(\w+) = (?:[\d.]|\{)[^#]*(?:#\s*(.*))?$")
+NUMBER_LINE = re.compile(r"^(\w+) = (?:[\d.]|\{|\[)[^#]*(?:#\s*(.*))?$")
 
 each_gpu = pytest.mark.parametrize("name", list_hardware())
 
@@ -46,7 +46,7 @@ def test_every_number_names_a_documented_source_on_its_line(name: str) -> None:
 def test_every_number_states_its_unit(name: str) -> None:
     units = ("cycles", "bytes", "mhz", "gbs", "gb", "us", "fraction", "per_cycle", "efficiency")
     counts = ("count", "ctas", "threads", "subpartitions", "registers", "max", "per_warp", "per_cta", "columns",
-              "lines", "sectors", "rate_vs_16bit")  # fmt: skip
+              "gpc_sms", "lines", "sectors", "rate_vs_16bit")  # fmt: skip
     assert not [key for key, _ in number_lines(name) if not key.endswith(units + counts)]
 
 
@@ -79,7 +79,22 @@ def test_far_partition_is_farther(name: str) -> None:
     assert hardware.l2.latency_far_cycles > hardware.l2.latency_near_cycles > hardware.l1.latency_cycles
 
 
+@each_gpu
+def test_the_gpcs_hold_all_sms(name: str) -> None:
+    chip = load_hardware(name).chip
+    assert sum(chip.gpc_sms) == chip.sm_count
+
+
+@each_gpu
+def test_another_sm_is_farther_than_the_own_and_nearer_than_the_l2(name: str) -> None:
+    hardware = load_hardware(name)
+    if hardware.cluster.supported:
+        assert hardware.smem.latency_cycles < hardware.cluster.load_cycles < hardware.l2.latency_near_cycles
+        assert hardware.cluster.barrier_relaxed_cycles < hardware.cluster.barrier_cycles
+
+
 def test_ampere_has_no_tma_wgmma_or_clusters() -> None:
     ampere = load_hardware("a100_sxm")
-    assert (ampere.tma.supported, ampere.wgmma.supported, ampere.chip.max_cluster_ctas) == (False, False, 1)
+    assert (ampere.tma.supported, ampere.wgmma.supported, ampere.cluster.supported) == (False, False, False)
+    assert ampere.chip.max_cluster_ctas == 1
     assert "tma" not in ampere.resources

@@ -69,18 +69,20 @@ def prefix(threads=128):
     return prefix_kernel
 
 
-def clustered(threads=128):
-    """Uses an operation across CTAs, which has no node type."""
+def cancelling():
+    """Asks for the next cluster to run (Blackwell), which has no node type."""
 
     @T.prim_func
-    def clustered_kernel(X: T.Tensor((128, 128), "float32"), Y: T.Tensor((128, 128), "float32")):
-        with T.Kernel(1, threads=threads) as _:
+    def cancelling_kernel(X: T.Tensor((128, 128), "float32"), Y: T.Tensor((128, 128), "float32")):
+        with T.Kernel(1, threads=128) as _:
             x = T.alloc_shared((128, 128), "float32")
+            answer = T.alloc_shared((4,), "uint32")
+            bar = T.alloc_barrier([1])
             T.copy(X, x)
-            T.cluster_sync()
+            T.clc_try_cancel(answer, bar[0])
             T.copy(x, Y)
 
-    return clustered_kernel
+    return cancelling_kernel
 
 
 def uneven():
