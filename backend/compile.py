@@ -20,6 +20,9 @@ _SCOPES = {"subpartition": 0, "sm": 1, "tpc": 2, "gpc": 3, "chip": 4}
 _DIRECTIONS = {"load": 0, "store": 1, "atomic": 2}
 _POOLS = {"tma": 0, "lsu": 1}
 _KINDS = {"warp": 0, "unit": 1, "memory": 2}
+#: Fidelity "fast": CTAs are left out where four periods in a row take the same time within this spread, and the trend of up to
+#: twelve would change the mean of those left out by less than this drift.
+STEADY_SPREAD, STEADY_DRIFT = 0.005, 0.002
 _SAME_RUN, _NEXT_RUN, _LAST_RUN, _EACH_RUN, _EVERY_RUN = range(1, 6)
 POLICIES = {"gto": 0, "lrr": 1, "oldest": 2}
 
@@ -279,8 +282,26 @@ def _split(block: list[int], bits: int, most: int, spill: int) -> None:
         block[d] //= 2
 
 
+def sequence_period(graph: KernelGraph) -> int:
+    """Instances after which the launch order repeats: the same templates, the same numbers of runs. 0 if it does so less than
+    four times."""
+    ids = graph.instances.template.astype(np.int64)
+    width = max(len(t.repeat_first) for t in graph.templates)
+    what = np.zeros((len(ids), 1 + width), dtype=np.int64)
+    what[:, 0] = ids
+    for i, t in enumerate(graph.templates):
+        if len(t.repeat_first):
+            what[ids == i, 1 : 1 + len(t.repeat_first)] = graph.times(i)
+    _, code = np.unique(what, axis=0, return_inverse=True)
+    code = code.reshape(-1)
+    for period in (np.flatnonzero(code[1 : len(code) // 4 + 1] == code[0]) + 1).tolist():
+        if (code[period:] == code[:-period]).all():
+            return int(period)
+    return 0
+
+
 def compile_program(
-    graph: KernelGraph, hw: Hardware, residency: Occupancy, *, clock_mhz: float, by_line: bool, policy: str
+    graph: KernelGraph, hw: Hardware, residency: Occupancy, *, clock_mhz: float, by_line: bool, policy: str, skip: bool = False
 ) -> tuple[dict[str, Any], Sequence[str]]:
     """Engine input for `graph` on `hw`, and the names of its resources in engine order.
 
@@ -338,6 +359,9 @@ def compile_program(
         "by_line": int(by_line),
         "chunk_lines": 1 if by_line else CHUNK_LINES,
         "store_chunk_lines": 1 if by_line else STORE_CHUNK_LINES,
+        "sequence_period": sequence_period(graph) if skip else 0,
+        "steady_spread_ppm": round(1e6 * STEADY_SPREAD),
+        "steady_drift_ppm": round(1e6 * STEADY_DRIFT),
     }
     program: Mapping[str, Any] = {
         "machine": machine,

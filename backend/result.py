@@ -80,6 +80,7 @@ class Result:
     seconds: Mapping[str, float]  #: host seconds: lowering, graph, compile, simulation
     versions: Mapping[str, str]
     hashes: Mapping[str, str]
+    skipped: Mapping[str, float] = field(default_factory=dict)  #: fidelity "fast": ctas, share of the run, bound of the error
     warnings: tuple[str, ...] = ()
     parameters: Mapping[str, Any] = field(default_factory=dict)
     timeline: tuple[Mapping[str, Any], ...] = ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from .occupancy import gpcs, occupancy
 from .result import Result, Traffic
 from .summary import bound_by, operations, role_times
 
-FIDELITIES = ("bulk", "line")
+FIDELITIES = ("fast", "bulk", "line")
 
 
 def simulate(
@@ -37,7 +37,8 @@ def simulate(
     Args:
         graph: the kernel.
         hw: name of a hardware file, path of one, or a loaded one.
-        fidelity: "bulk" moves runs of lines as one event, "line" every 128-byte line by itself.
+        fidelity: "bulk" moves runs of lines as one event, "line" every 128-byte line by itself; "fast" is "bulk" without the CTAs
+            that only repeat what others did (`Result.skipped` says how many, and how sure that is).
         clock_mhz: SM clock; the hardware file's if None.
         overrides: dotted path -> value, e.g. {"l2.latency_near_cycles": 200}.
         threads: host threads. Only 1 for now.
@@ -68,13 +69,16 @@ def simulate(
             raise SimulationError(f"{finding.where}: {finding.text}. {finding.fix}".rstrip())
     residency = occupancy(graph, machine)
     started = time.perf_counter()
-    program, names = compile_program(graph, machine, residency, clock_mhz=clock, by_line=fidelity == "line", policy=policy)
+    program, names = compile_program(graph, machine, residency, clock_mhz=clock, by_line=fidelity == "line", policy=policy,
+                                     skip=fidelity == "fast" and timeline_sm < 0)
     compiled = time.perf_counter()
     try:
         raw = run_engine(program, timeline_sm, progress)
     except RuntimeError as exc:
         raise SimulationError(f"{graph.name}: {exc}") from None
     simulated = time.perf_counter()
+    if raw["skipped"]:
+        _complete_counts(graph, raw["nodes"])
     return _result(
         graph,
         machine,
@@ -99,6 +103,19 @@ def _check_arch(graph: KernelGraph, hw: Hardware) -> None:
         f"{graph.name} was lowered for {made}, and {hw.name} is {has}. "
         f"Lower it again for this GPU (gtsim graph ... --hw {hw.name})."
     )
+
+
+def _complete_counts(graph: KernelGraph, nodes: Sequence[np.ndarray]) -> None:
+    """Executions of each node, set to what the graph says: CTAs that were left out are only estimated by the engine."""
+    for i, (t, count) in enumerate(zip(graph.templates, graph.instance_counts(), strict=True)):
+        runs = np.append(graph.times(i).sum(axis=0), count)  # the last one: nodes outside of repeats
+        nodes[i][:, -1] = runs[t.repeat_of()]
+
+
+def _skipped(raw: Mapping[str, Any], end: int) -> dict[str, float]:
+    """What fidelity "fast" left out: CTAs (clusters), their share of the run, and how far the run may be off for it."""
+    share = int(raw["skipped_ticks"]) / end
+    return {"ctas": int(raw["skipped"]), "share": share, "bound": share * int(raw["bound_ppm"]) / 1e6}
 
 
 def _result(
@@ -183,6 +200,7 @@ def _result(
             "tilelang": str(graph.meta.get("tilelang", "")),
         },
         hashes={"graph": graph_hash(graph), "hardware": hw.hash},
+        skipped=_skipped(raw, end) if fidelity == "fast" else {},
         warnings=graph.warnings,
         parameters=dict(parameters),
         timeline=timeline,

@@ -99,7 +99,8 @@ def simulate(graph: KernelGraph, hw: HardwareLike = DEFAULT_HARDWARE, *, fidelit
     Args:
         graph: from :func:`lower`, `load_graph` or a `TileGraphBuilder`.
         hw: name of a hardware file, path of one, or a loaded one.
-        fidelity: "bulk", or "line" to simulate every 128-byte line by itself (slower, within 1 %).
+        fidelity: "bulk", or "line" to simulate every 128-byte line by itself (slower, within 1 %), or "fast" to leave out CTAs
+            that only repeat what others did (large grids; the result says how many and how sure that is).
         clock_mhz: SM clock; the hardware file's if None.
         overrides: dotted path -> value, such as {"l2.latency_near_cycles": 200}.
         threads: host threads.

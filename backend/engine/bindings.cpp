@@ -82,6 +82,10 @@ Machine machine_of(const nb::dict& d) {
   m.policy = static_cast<std::int32_t>(integer(d, "policy"));
   m.by_line = integer(d, "by_line") != 0;
   m.chunk_lines = static_cast<std::int32_t>(integer(d, "chunk_lines"));
+  m.sequence_period = static_cast<std::int32_t>(integer(d, "sequence_period"));
+  m.steady_spread_ppm = integer(d, "steady_spread_ppm");
+  m.steady_drift_ppm = integer(d, "steady_drift_ppm");
+  require(m.sequence_period >= 0 && m.steady_spread_ppm >= 0 && m.steady_drift_ppm >= 0, "steady state");
   m.store_chunk_lines = static_cast<std::int32_t>(integer(d, "store_chunk_lines"));
   require(m.sms > 0 && m.subpartitions > 0 && m.ctas_per_sm > 0 && m.line_bytes > 0 && m.sector_bytes > 0 && m.chunk_lines > 0 && m.store_chunk_lines > 0,
           "machine sizes must be positive");
@@ -314,6 +318,9 @@ nb::dict run(const nb::dict& input, std::int32_t observed_sm, nb::object progres
   nb::dict result;
   result["ticks"] = out.end;
   result["events"] = out.events;
+  result["skipped"] = out.skipped;
+  result["skipped_ticks"] = out.skipped_time;
+  result["bound_ppm"] = out.bound_ppm;
   const Traffic& t = out.traffic;
   result["traffic"] = array<std::int64_t>({t.l2_read, t.l2_written, t.dram_read, t.dram_written, t.l2_hit, t.l2_requests}, {6});
   const std::size_t resources = out.busy.size();

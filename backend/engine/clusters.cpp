@@ -66,6 +66,7 @@ void Engine::retire_member(std::int32_t sm, std::int32_t slot_index, Tick now) {
     outcome_.instance_end[static_cast<std::size_t>(cluster.instance)] = now;
     free_clusters_.push_back(cluster.id);
     ++finished_;
+    note_retired(now);
   }
   place_clusters(now + machine_.cta_gap);
 }

@@ -31,6 +31,7 @@ Outcome Engine::run() {
       sms_[static_cast<std::size_t>(sm)].slots[static_cast<std::size_t>(slot)].instance = next_instance_;
       queue_.push(when, kStart, sm, slot, next_instance_++);
     }
+  watch_periods();
   constexpr std::int64_t kPollEvery = 1 << 15;
   while (!queue_.empty()) {
     const Event e = queue_.pop();
@@ -62,6 +63,7 @@ Outcome Engine::run() {
   if (finished_ < total)
     throw std::runtime_error("deadlock: " + std::to_string(total - finished_) + " of " + std::to_string(total) +
                              " CTAs cannot finish");
+  outcome_.end += outcome_.skipped_time;
   outcome_.busy = servers_.busy();
   outcome_.queued = servers_.queued();
   outcome_.busy.push_back(memory_.dram_busy());
@@ -115,6 +117,7 @@ void Engine::retire(std::int32_t sm, std::int32_t slot_index, Tick now) {
   outcome_.instance_end[static_cast<std::size_t>(slot.instance)] = now;
   slot.instance = -1;
   ++finished_;
+  note_retired(now);
   if (next_instance_ < static_cast<std::int32_t>(program_.instance_template.size()))
     queue_.push(now + machine_.cta_gap, kStart, sm, slot_index, next_instance_++);
 }

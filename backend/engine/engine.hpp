@@ -116,6 +116,9 @@ class Engine {
   void place_clusters(Tick when);
   void start_cluster(Cluster& cluster, Tick now);
   void retire_member(std::int32_t sm, std::int32_t slot, Tick now);
+  void watch_periods();
+  void note_retired(Tick now);
+  void skip_periods(std::int32_t times, Tick interval);
   Tick reserve_everywhere(const Use& use, const PieceState& state, Tick now, Tick work);
   // `node`s are indices of the slot's nodes: those of the template and further runs.
   void release(std::int32_t sm, std::int32_t slot, std::int32_t node, std::int32_t from, std::int32_t to, Tick when);
@@ -152,6 +155,17 @@ class Engine {
   struct Ready {
     std::int32_t sm, slot, node;
   };
+  // Counters when a whole number of periods had retired.
+  struct Mark {
+    Tick time;
+    Traffic traffic;
+    std::vector<Tick> busy, queued;
+    Tick dram_busy;
+    std::vector<std::vector<NodeStats>> nodes;
+  };
+  static constexpr std::size_t kIntervals = 4;  // periods that must take the same time
+  static constexpr std::size_t kWatched = 12;   // periods whose trend is watched
+  static constexpr std::int32_t kKept = 2;      // whole periods that run behind those left out
 
   const Program& program_;
   const Machine& machine_;
@@ -174,6 +188,8 @@ class Engine {
   std::vector<Piece> scratch_;
   std::vector<std::vector<PieceCache>> piece_cache_;  // [templates][tiles]
   std::int32_t next_instance_ = 0, finished_ = 0;
+  std::int32_t period_ = 0;  // instances; 0: nothing is skipped (any more)
+  std::deque<Mark> marks_;
   Tick now_ = 0;
   std::uint64_t next_age_ = 0;
 };

@@ -81,6 +81,7 @@ class MemorySystem {
   }
 
   Tick dram_busy() const { return dram_busy_; }
+  void add_dram_busy(Tick work) { dram_busy_ += work; }
 
  private:
   static constexpr std::uint32_t kLineSectors = 0xF;   // sectors of a 128-byte line

@@ -124,6 +124,8 @@ struct Machine {
   std::int32_t policy;                       // 0 greedy-then-oldest, 1 loose round-robin, 2 oldest first
   bool by_line;                              // one event a line instead of a run of lines
   std::int32_t chunk_lines, store_chunk_lines;  // lines that one event moves on the way into or out of an SM
+  std::int32_t sequence_period;                 // instances after which the launch order repeats; 0: skip nothing
+  std::int64_t steady_spread_ppm, steady_drift_ppm;  // how much periods of a steady state may differ
 };
 
 struct Program {
@@ -166,6 +168,9 @@ struct Outcome {
   std::vector<std::vector<NodeStats>> nodes;      // [templates][nodes]
   std::vector<Span> spans;
   std::vector<Tick> instance_start, instance_end;  // [instances]
+  std::int32_t skipped = 0;                        // instances left out
+  Tick skipped_time = 0;                           // what they would have taken
+  std::int64_t bound_ppm = 0;                      // how far what is left out may be from the periods it was judged by
 };
 
 }  // namespace gtsim

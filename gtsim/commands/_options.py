@@ -64,7 +64,8 @@ Set = Annotated[
 Clock = Annotated[float | None, typer.Option("--clock-mhz", metavar="MHZ", help="SM clock; the GPU's own by default.")]
 Fidelity = Annotated[
     str | None,
-    typer.Option("--fidelity", metavar="bulk|line", help="line simulates every 128-byte line by itself.", show_default="bulk"),
+    typer.Option("--fidelity", metavar="fast|bulk|line",
+                 help="line simulates every 128-byte line by itself; fast leaves out CTAs that repeat others.", show_default="bulk"),
 ]
 Policy = Annotated[
     str | None,

@@ -15,6 +15,9 @@ def section(facts: Facts) -> RenderableType:
     title = Text.assemble((r.kernel, "bold"), " on ", (r.hardware, "bold"), f" ({r.arch}) at {r.clock_mhz:g} MHz")
     if r.fidelity != "bulk":
         title.append(f", {r.fidelity} fidelity")
+    if r.skipped:
+        left_out = f"{count(int(r.skipped['ctas']))} of them left out as repeats, cycles within {100 * r.skipped['bound']:.2f} %"
+        title.append(f" ({left_out})" if r.skipped["ctas"] else " (nothing repeats)")
     changed = r.parameters.get("overrides") or {}
     if changed:
         title.append(", with " + ", ".join(f"{k}={v}" for k, v in changed.items()), style="yellow")

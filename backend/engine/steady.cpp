@@ -1,0 +1,96 @@
+// Skipping what repeats: where CTAs retire at a steady rate, whole periods of the launch order are left out and accounted for.
+#include <algorithm>
+#include <cstdlib>
+
+#include "engine.hpp"
+
+namespace gtsim {
+
+namespace {
+
+// What a counter gains in `times` periods, from its values at the ends of `periods` of them.
+std::int64_t gain(std::int64_t before, std::int64_t after, std::int64_t times, std::int64_t periods) {
+  return (after - before) / periods * times + (after - before) % periods * times / periods;
+}
+
+}  // namespace
+
+// The launch order repeats every `machine_.sequence_period` instances: watch the times at which as many of them as fill the chip
+// have retired.
+void Engine::watch_periods() {
+  const std::int64_t sequence = machine_.sequence_period;
+  if (sequence > 0) period_ = static_cast<std::int32_t>((next_instance_ + sequence - 1) / sequence * sequence);
+}
+
+// Called when an instance has retired. Skips once: when the last `kIntervals` periods took the same time within the spread, and the
+// trend of all that were watched would not change what is left out by more than the drift.
+void Engine::note_retired(Tick now) {
+  if (period_ == 0 || finished_ % period_ != 0) return;
+  marks_.push_back({now, outcome_.traffic, servers_.busy(), servers_.queued(), memory_.dram_busy(), outcome_.nodes});
+  if (marks_.size() > kWatched + 1) marks_.pop_front();
+  const std::size_t n = marks_.size() - 1;
+  if (n < kIntervals) return;
+  const std::int32_t left = static_cast<std::int32_t>(program_.instance_template.size()) - next_instance_;
+  const std::int32_t times = left / period_ - kKept;
+  if (times < 1) {
+    period_ = 0;
+    marks_.clear();
+    return;
+  }
+  const auto interval = [&](std::size_t i) { return marks_[i + 1].time - marks_[i].time; };
+  const Tick mean = (now - marks_[n - kIntervals].time) / static_cast<Tick>(kIntervals);
+  Tick spread = 0, slope = 0;  // slope: least squares, ticks a period
+  for (std::size_t i = n - kIntervals; i < n; ++i) spread = std::max(spread, std::abs(interval(i) - mean));
+  const auto count = static_cast<Tick>(n);
+  for (std::size_t i = 0; i < n; ++i) slope += (2 * static_cast<Tick>(i) - count + 1) * interval(i);
+  const Tick drift = std::abs(6 * slope / (count * (count * count - 1))) * times / 2;
+  constexpr std::int64_t kMillion = 1000000;
+  if (spread > mean / kMillion * machine_.steady_spread_ppm || drift > mean / kMillion * machine_.steady_drift_ppm) return;
+  skip_periods(times, mean);
+  outcome_.bound_ppm = (spread + drift) * kMillion / mean;
+  period_ = 0;
+  marks_.clear();
+}
+
+// Leave out the next `times` periods, which take `interval` each.
+void Engine::skip_periods(std::int32_t times, Tick interval) {
+  const Mark& before = marks_[marks_.size() - 1 - kIntervals];
+  const auto grow = [&](std::int64_t old, std::int64_t& value) { value += gain(old, value, times, kIntervals); };
+  Traffic& traffic = outcome_.traffic;
+  const Traffic& was = before.traffic;
+  grow(was.l2_read, traffic.l2_read);
+  grow(was.l2_written, traffic.l2_written);
+  grow(was.dram_read, traffic.dram_read);
+  grow(was.dram_written, traffic.dram_written);
+  grow(was.l2_hit, traffic.l2_hit);
+  grow(was.l2_requests, traffic.l2_requests);
+  for (std::size_t r = 0; r < before.busy.size(); ++r) {
+    servers_.add_busy(static_cast<std::int32_t>(r), gain(before.busy[r], servers_.busy()[r], times, kIntervals));
+    servers_.add_queued(static_cast<std::int32_t>(r), gain(before.queued[r], servers_.queued()[r], times, kIntervals));
+  }
+  memory_.add_dram_busy(gain(before.dram_busy, memory_.dram_busy(), times, kIntervals));
+  for (std::size_t t = 0; t < before.nodes.size(); ++t)
+    for (std::size_t n = 0; n < before.nodes[t].size(); ++n) {
+      const NodeStats& old = before.nodes[t][n];
+      NodeStats& stats = outcome_.nodes[t][n];
+      for (std::size_t w = 0; w < stats.wait.size(); ++w) grow(old.wait[w], stats.wait[w]);
+      grow(old.queue, stats.queue);
+      grow(old.service, stats.service);
+      grow(old.latency, stats.latency);
+      grow(old.count, stats.count);
+    }
+  // An instance that is left out lives as long as the one a whole number of periods before it that has retired.
+  const std::int32_t count = times * period_;
+  for (std::int32_t i = next_instance_; i < next_instance_ + count; ++i) {
+    std::int32_t like = i - period_;
+    while (like >= period_ && (like >= next_instance_ || outcome_.instance_end[static_cast<std::size_t>(like)] == 0)) like -= period_;
+    outcome_.instance_end[static_cast<std::size_t>(i)] =
+        outcome_.instance_end[static_cast<std::size_t>(like)] - outcome_.instance_start[static_cast<std::size_t>(like)];
+  }
+  next_instance_ += count;
+  finished_ += count;
+  outcome_.skipped = count;
+  outcome_.skipped_time = interval * times;
+}
+
+}  // namespace gtsim
