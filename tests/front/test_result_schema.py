@@ -41,7 +41,7 @@ def predicted(make_gemm) -> dict[str, Any]:
 
     graph = make_gemm(4, 4)
     graph.meta.update({"seconds": {"capture": 0.5, "graph": 0.1}, "warnings": ["a warning"]})
-    return simulate_graph(graph, Options(overrides={"l2.latency_near_cycles": 300})).to_dict()
+    return simulate_graph(graph, Options(fidelity="fast", overrides={"l2.latency_near_cycles": 300})).to_dict()
 
 
 def test_every_field_is_documented_and_every_documented_field_exists(make_gemm) -> None:
