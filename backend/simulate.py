@@ -130,7 +130,7 @@ def _result(
     seconds: Mapping[str, float],
     parameters: Mapping[str, Any],
 ) -> Result:
-    end = int(raw["ticks"])
+    end = max(int(raw["ticks"]), 1)
     cycles = -(-end // TICKS_PER_CYCLE)
     seconds_run = cycles / (clock * 1e6)
     counts = {

@@ -54,7 +54,8 @@ def _leads(t: Template, cta: int) -> list[tuple[int, int, np.ndarray]]:
     """(role string, warps, nodes its first warp executes) for every role that most work of its first warp belongs to, in the
     CTA of the cluster with that rank. A role that all warps share only at start or end is no role of its own."""
     own = t.node_cta == cta
-    masks = {role: int(np.bitwise_or.reduce(t.node_warps[own & (t.node_role == role)])) for role in np.unique(t.node_role[own]).tolist()}
+    present = np.unique(t.node_role[own]).tolist()
+    masks = {role: int(np.bitwise_or.reduce(t.node_warps[own & (t.node_role == role)])) for role in present}
     out = []
     for role, mask in masks.items():
         mine = own & ((t.node_warps & np.uint64(mask & -mask)) != 0)

@@ -68,7 +68,8 @@ def cluster_attrs(
     if "multicast" in kind.attrs and written - {cta}:
         mask = sum(1 << rank for rank in written)
         if attrs.get("multicast", mask) != mask:
-            raise GraphError(f"the multicast mask {attrs['multicast']:#b} is not that of the tiles it writes, {mask:#b}", where=where)
+            raise GraphError(f"the multicast mask {attrs['multicast']:#b} is not that of the tiles it writes, {mask:#b}",
+                             where=where)
         attrs = {**attrs, "multicast": mask}
     return attrs
 

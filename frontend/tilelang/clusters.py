@@ -41,7 +41,7 @@ def cluster_dims(annotations: Mapping[str, Any], grid: tuple[int, int, int], arc
 
 
 def cluster_blocks(grid: tuple[int, int, int], cluster: tuple[int, int, int]) -> Any:
-    """Coordinates [clusters, ranks, 3] of the blocks of each cluster, clusters and ranks x fastest (PTX ISA, %cluster_ctarank)."""
+    """Coordinates [clusters, ranks, 3] of the blocks of each cluster, both x fastest (PTX ISA, %cluster_ctarank)."""
     from .launch import block_coordinates
 
     first = block_coordinates((grid[0] // cluster[0], grid[1] // cluster[1], grid[2] // cluster[2])) * np.array(cluster)

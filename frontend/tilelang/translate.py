@@ -313,7 +313,8 @@ class Translator:
         """Translate the body and compile the program."""
         self.issue(_prologue(self.program))
         self.statements.visit(self.program.body)
-        head = ["def program(R):", "    b0, b1, b2 = map(R.keep, R.blocks)", "    t0, t1, t2 = R.thread_index", "    rank = R.rank"]
+        head = ["def program(R):", "    b0, b1, b2 = map(R.keep, R.blocks)", "    t0, t1, t2 = R.thread_index",
+                "    rank = R.rank"]
         head += [f"    {name} = R.keep({src})" for src, name in self.compile.hoisted.items()]
         head += [f"    {line}" for line in self.locals.declarations()]
         kept = [(i, line) for i, line in enumerate(self._lines) if line]
@@ -330,7 +331,7 @@ def _prologue(program: Program) -> Callable[[Walk], None]:
     may reach one."""
     def prologue(walk: Walk) -> None:
         if any(b.cluster for b in program.barriers):
-            walk.cluster_sync("init barriers")
+            walk.cluster_barrier("init barriers")
         elif any(not b.named for b in program.barriers):
             walk.sync(source="init barriers")
 

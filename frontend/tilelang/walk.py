@@ -66,8 +66,8 @@ class Walk:
     """One run of the program. `blocks` are the block coordinates [n, 3] of the class; of clusters, those of the CTAs with
     one `rank`. `repetition` cuts its loops short. The walks of the other ranks share the columns of the `first`."""
 
-    def __init__(self, shared: Shared, blocks: Any, template: TemplateBuilder, repetition: Repetition | None = None, rank: int = 0,
-                 first: Walk | None = None) -> None:
+    def __init__(self, shared: Shared, blocks: Any, template: TemplateBuilder, repetition: Repetition | None = None,
+                 rank: int = 0, first: Walk | None = None) -> None:
         self.shared, self.template, self.rank = shared, template, rank
         self.repetition = repetition or Repetition(Needs(), enabled=False)
         self.columns: dict[str, Any] = {} if first is None else first.columns
@@ -326,10 +326,14 @@ class Walk:
             self.put("cta_sync", self.active.warps, source, attrs={"implicit": True} if implicit else {})
         self.hazards.clear(self.active)
 
-    def cluster_sync(self, source: str) -> None:
-        """A barrier over the active warps of all CTAs of the cluster."""
-        self.put("cluster_arrive", self.active.warps, source)
-        self.put("cluster_wait", self.active.warps, source)
+    def cluster_barrier(self, source: str, *, arrive: bool = True, wait: bool = True, relaxed: bool = False) -> None:
+        """Each active warpgroup arrives at the barrier of the cluster, then each waits for it."""
+        if arrive:
+            for warps in self.active.parts:
+                self.put("cluster_arrive", warps, source, attrs={"relaxed": True} if relaxed else None)
+        if wait:
+            for warps in self.active.parts:
+                self.put("cluster_wait", warps, source)
 
 
 def _number_columns(condition: Any) -> Any:

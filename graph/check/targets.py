@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from .findings import Limits
 
-
 MAX_CLUSTER_CTAS = 16  #: CUDA programming guide: 8, or 16 if the kernel allows a non-portable size
 
 

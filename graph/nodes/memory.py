@@ -16,8 +16,8 @@ register_node_type(NodeType("global_load", "ld.global into registers", "lsu", _W
 register_node_type(NodeType("global_store", "st.global from registers", "lsu", _WIDTH, memory=True))
 register_node_type(NodeType("shared_load", "ld.shared or ldmatrix", "smem", _WIDTH, memory=True))
 register_node_type(NodeType("shared_store", "st.shared or stmatrix", "smem", _WIDTH, memory=True))
-register_node_type(NodeType("dsmem_load", "ld from the shared memory of another CTA of the cluster", "dsmem", _WIDTH, memory=True))
-register_node_type(NodeType("dsmem_store", "st to the shared memory of another CTA of the cluster", "dsmem", _WIDTH, memory=True))
+register_node_type(NodeType("dsmem_load", "ld from shared memory of another CTA of the cluster", "dsmem", _WIDTH, memory=True))
+register_node_type(NodeType("dsmem_store", "st to shared memory of another CTA of the cluster", "dsmem", _WIDTH, memory=True))
 register_node_type(NodeType("dsmem_copy", "bulk copy from shared memory to that of another CTA of the cluster", "tma",
                             {"copies": Attr(int, "bulk copies, one a contiguous piece")}, blocking=False))
 register_node_type(NodeType("atomic", "read-modify-write at the L2", "lsu", _WIDTH, memory=True))

@@ -16,7 +16,9 @@ from ..prediction import Prediction
 
 TENSOR_TYPES = ("wgmma", "mma", "tcgen05_mma")
 ASYNC_LOADS = ("tma_load", "cp_async")
-SYNC_TYPES = ("barrier_wait", "barrier_arrive", "cta_sync", "cluster_arrive", "cluster_wait", "wait_group", "commit_group", "fence")
+SYNC_TYPES = (
+    "barrier_wait", "barrier_arrive", "cta_sync", "cluster_arrive", "cluster_wait", "wait_group", "commit_group", "fence"
+)  # fmt: skip
 _WORDS = {
     "working": "executing instructions", "queue": "unit busy", "idle": "before first or after last operation",
     "sync": "wait at __syncthreads",

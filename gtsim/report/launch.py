@@ -27,7 +27,8 @@ def section(facts: Facts) -> RenderableType:
              "a thread")
     lines = [f"grid {grid} = {plural(r.ctas, 'CTA')} of {launch.threads} threads; {resident}", needs, _waves(facts)]
     if launch.cluster_ctas > 1:
-        lines.append(f"clusters of {' x '.join(str(n) for n in launch.cluster)} CTAs, {_at_once(facts)} at once: each within a GPC")
+        shape = " x ".join(str(n) for n in launch.cluster)
+        lines.append(f"clusters of {shape} CTAs, {_at_once(facts)} at once: each within a GPC")
     mean = f"a CTA lives {count(r.cta_cycles)} cycles on average"
     if r.full_waves > 1:
         mean += f"; the next one starts {count(hw.launch.cta_gap_cycles)} cycles after it"

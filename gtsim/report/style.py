@@ -19,6 +19,7 @@ RESOURCE_NAMES = {
     "dram": "DRAM bandwidth", "l2_to_sm": "L2 to SM port",
     "sm_to_l2": "SM to L2 port", "tma": "TMA unit", "issue": "instruction issue", "fma": "FP32 pipes", "alu": "ALU pipes",
     "sfu": "special functions", "cvt": "conversions", "shuffle": "warp shuffles", "lsu": "load/store unit",
+    "sm_to_sm_out": "SM to SM, out", "sm_to_sm_in": "SM to SM, in",
 }  # fmt: skip
 
 

@@ -187,7 +187,8 @@ def test_ctas_of_one_cluster_start_together_and_need_not_end_together() -> None:
     kernel.t.node("barrier_arrive", [0], cta=0, arrive=[(full.at(1)[0], 1)])
     kernel.t.node("barrier_wait", [0], cta=1, wait=(full[0], 0))
     kernel.t.node("test_sync_work", [0], attrs={"cycles": 1000.0}, cta=1)
-    assert run(kernel, {"launch.cta_dispatch_cycles": 10}).cycles == pytest.approx(10 + 40 + HW.cluster.arrive_visible_cycles + 1000, abs=2)
+    expected = 10 + 40 + HW.cluster.arrive_visible_cycles + 1000
+    assert run(kernel, {"launch.cta_dispatch_cycles": 10}).cycles == pytest.approx(expected, abs=2)
 
 
 def test_two_runs_are_the_same() -> None:

@@ -54,3 +54,49 @@ def test_random_tiles_move_the_bytes_they_cover(rows: int, columns: int, tile_ro
     if line:
         sectors = {(2 * (i * (columns + stride) + j)) // 32 for i in range(rows) for j in range(columns)}
         assert result.traffic.dram_read_bytes == 32 * len(sectors)
+
+
+STEP = st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 120),
+                 st.sampled_from(["test_work", "test_unit", "dsmem_store", "dsmem_load", "dsmem_copy", "arrive", "sync"]))
+
+
+@settings(max_examples=40, deadline=None)
+@given(size=st.integers(2, 4), steps=st.lists(STEP, min_size=1, max_size=25), clusters=st.integers(1, 12), gpcs=st.integers(1, 3))
+def test_random_clusters_end_and_work_is_conserved(
+    size: int, steps: list[tuple[int, int, int, str]], clusters: int, gpcs: int
+) -> None:
+    kernel = Kernel(ctas=size * clusters, cluster=(size, 1, 1), arch="sm_90a", registers_per_thread=255, smem_bytes=100000)
+    s = kernel.b.buffer("s", (4, 64), "float32", scope="shared")
+    f = kernel.b.buffer("f", (64,), "float32", scope="fragment")
+    done = kernel.b.barrier("done", [1])
+    moved = probe = 0
+    longest = [0.0] * size
+    for cta, other, amount, kind in steps:
+        cta, other = cta % size, other % size
+        tile = s.tile((cta, 0), (1, 64), cta=other)
+        if kind in ("test_work", "test_unit"):
+            kernel.t.node(kind, [0], attrs={"cycles": float(amount)}, cta=cta)
+            probe += amount
+            longest[cta] += amount if kind == "test_work" else 0
+        elif kind == "sync":
+            for rank in range(size):
+                kernel.t.cluster_sync(range(4), cta=rank)
+        elif kind == "arrive":
+            kernel.t.node("barrier_arrive", [0], cta=cta, arrive=[(done.at(other)[0], 1)])
+        else:
+            reads, writes = ([tile], [f.tile()]) if kind == "dsmem_load" else ([f.tile() if kind == "dsmem_store" else s.tile(
+                (cta, 0), (1, 64))], [tile])
+            kernel.t.node(kind, range(4), reads=reads, writes=writes, cta=cta)
+            moved += 256
+    if not kernel.t.drafts:
+        return
+    kernel.b.add_instances(kernel.t, [(i * size, 0, 0) for i in range(clusters)])
+    few = {"chip.sm_count": 4 * gpcs, "chip.gpc_sms": [4] * gpcs}
+    result = simulate(kernel.b.build(check=False), "h200_sxm", overrides={**PLAIN, **few})
+    assert result.ctas == size * clusters
+    assert result.cycles >= max(longest)
+    assert all(0 <= u <= 1 for u in result.utilization.values())
+    for name, total in (("probe", probe), ("sm_to_sm_out", moved / 21.3), ("sm_to_sm_in", moved / 21.3)):
+        assert result.utilization[name] * result.cycles * 4 * gpcs == pytest.approx(total * clusters, rel=0.01, abs=20)
+    again = simulate(kernel.b.build(check=False), "h200_sxm", overrides={**PLAIN, **few})
+    assert (again.cycles, again.events) == (result.cycles, result.events)

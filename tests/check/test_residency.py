@@ -129,7 +129,8 @@ def test_register_counts_that_do_not_exist(n: int) -> None:
 
 
 def in_clusters(size: int, threads: int = 128, smem_bytes: int = 0) -> TileGraphBuilder:
-    b = TileGraphBuilder("cluster", grid=(2 * size, 1, 1), cluster=(size, 1, 1), threads=threads, smem_bytes=smem_bytes, arch="sm_90a")
+    b = TileGraphBuilder("cluster", grid=(2 * size, 1, 1), cluster=(size, 1, 1), threads=threads, smem_bytes=smem_bytes,
+                         arch="sm_90a")
     t = b.template()
     for cta in range(size):
         t.node("control", [0], cta=cta)

@@ -158,7 +158,8 @@ def test_the_nth_delivery_belongs_to_the_nth_expectation() -> None:
     p = Pair()
     s = [p.b.buffer(f"s{i}", (64, 64), "float16", scope="shared") for i in range(2)]
     for i in range(2):
-        p.node("tma_load", 0, warps=[0], reads=[p.x.tile()], writes=[s[i].tile(cta=1)], deliver=[p.full.at(1)[0]], source=f"load {i}")
+        p.node("tma_load", 0, warps=[0], reads=[p.x.tile()], writes=[s[i].tile(cta=1)], deliver=[p.full.at(1)[0]],
+               source=f"load {i}")
     for i in range(2):
         p.node("barrier_arrive", 1, warps=[0], arrive=[(p.full[0], 1)], expect=p.full[0])
         p.node("barrier_wait", 1, wait=(p.full[0], i % 2), source=f"wait {i}")
@@ -189,7 +190,8 @@ def test_arrivals_reach_the_barrier_of_the_cta_they_name() -> None:
         (lambda p: p.node("fill", 2, attrs={"elements": 1}, writes=[p.f.tile()]), "a CTA of rank 2"),
         (lambda p: p.full.at(2), "no copy in a CTA of rank 2"),
         (lambda p: p.f.tile(cta=1), "only shared memory can be reached"),
-        (lambda p: p.node("tma_load", 0, reads=[p.x.tile()], writes=[p.s.tile(cta=1)], attrs={"multicast": 1}), "not that of the tiles"),
+        (lambda p: p.node("tma_load", 0, reads=[p.x.tile()], writes=[p.s.tile(cta=1)], attrs={"multicast": 1}),
+         "not that of the tiles"),
     ],
 )
 def test_what_a_cluster_does_not_have_is_refused(build: Any, text: str) -> None:

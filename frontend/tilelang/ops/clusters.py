@@ -24,13 +24,10 @@ BULK_BYTES = 16  #: bulk copies take whole multiples of this (PTX ISA, cp.async.
 def cluster_barrier(t: Translator, call: Any) -> None:
     """The barrier of all threads of the cluster, or one half of it."""
     name = str(call.op.name).split(".")[-1]
-    relaxed = {"relaxed": True} if name == "cluster_arrive_relaxed" else None
 
     def operation(walk: Walk) -> None:
-        if name != "cluster_wait":
-            walk.put("cluster_arrive", walk.active.warps, name, attrs=relaxed)
-        if name in ("cluster_sync", "cluster_wait"):
-            walk.put("cluster_wait", walk.active.warps, name)
+        walk.cluster_barrier(name, arrive=name != "cluster_wait", wait=name in ("cluster_sync", "cluster_wait"),
+                             relaxed=name == "cluster_arrive_relaxed")
 
     t.issue(operation)
 
@@ -136,7 +133,8 @@ def remote_copy(t: Translator, call: Any, src: Region, dst: Region, marks: dict[
         UnknownStatement: not between shared buffers.
     """
     if src.storage.scope != "shared" or dst.storage.scope != "shared":
-        raise UnknownStatement(f"a copy from {src.storage.scope} to {dst.storage.scope} memory of another CTA", where=text_of(call))
+        raise UnknownStatement(f"a copy from {src.storage.scope} to {dst.storage.scope} memory of another CTA is not supported",
+                               where=text_of(call))
     rank = t.compile(marks["dst_block"])
     t.charge(rank)
     t.touch(src.storage, dst.storage)

@@ -92,7 +92,7 @@ def _pool(subject: Subject, t: Template) -> Iterable[Finding]:
 
 def _pool_of(subject: Subject, t: Template, cta: int, changes: dict[int, Node]) -> Iterable[Finding]:
     """The pool of one CTA: changes of the others always succeed here."""
-    graph, at_launch = subject.graph, launch_registers(subject)
+    at_launch = launch_registers(subject)
     changes = {i: node for i, node in changes.items() if node.cta == cta}
     groups = {w // 4 for w in range(subject.warps)}
     held = dict.fromkeys(groups, at_launch)
