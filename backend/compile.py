@@ -104,6 +104,8 @@ class _Tables:
             sub = w % self.hw.sm.subpartitions
             lanes[sub] = lanes.get(sub, 0) + 1
         peer = -1 if stage.cta == node.cta else stage.cta
+        if stage.remote and not stage.uses:
+            raise SimulationError(f"{node.label()}: a stage with work on another SM needs some on its own too")
         for name, work, at in (*((n, w, -1) for n, w in stage.uses.items()), *((n, w, peer) for n, w in stage.remote.items())):
             if not work >= 0 or math.isinf(work):
                 raise SimulationError(f"{node.label()}: work {work} on {name} is not a finite number of at least 0")

@@ -58,7 +58,8 @@ class Stage:
     `uses` maps a resource to the work in its unit, summed over all executing warps; resources of sub-partition scope share
     it evenly among the warps' sub-partitions. `hold_cycles` holds the warps beyond the work, `latency_cycles` delays what
     follows. `pieces` is how many parts of the stage may interleave with other nodes; chosen by the backend if None.
-    `remote` is work on resources of the SM of another CTA of the cluster, the one with rank `cta`; not of sub-partitions.
+    `remote` is work, besides `uses`, on resources of the SM of another CTA of the cluster, the one with rank `cta`; not of
+    sub-partitions.
     """
 
     kind: str

@@ -4,6 +4,7 @@
 #include <nanobind/stl/string.h>
 
 #include <algorithm>
+#include <algorithm>
 #include <stdexcept>
 #include <string>
 
@@ -46,7 +47,7 @@ void index_array(const std::vector<std::int32_t>& ptr, std::size_t count, std::s
 }
 
 Use use_of(std::int32_t resource, std::int32_t sub, Tick ticks, const Machine& machine) {
-  Use use{resource, 0, 0, 0, false, -1, ticks, ticks};
+  Use use{resource, 0, nullptr, false, -1, ticks, ticks};
   if (resource >= 0) Servers::place(use, machine, sub);
   return use;
 }
@@ -91,6 +92,7 @@ Machine machine_of(const nb::dict& d) {
           "machine sizes must be positive");
   for (std::size_t g = 0; g < m.gpc_end.size(); ++g) require(m.gpc_end[g] > (g == 0 ? 0 : m.gpc_end[g - 1]), "gpc_end");
   require(!m.gpc_end.empty() && m.gpc_end.back() == m.sms, "gpc_end");
+  Servers::number(m);
   require(m.sms <= kMaxSms && m.ctas_per_sm <= 64, "more SMs or CTAs an SM than the engine can number");
   require(m.line_bytes / m.sector_bytes <= 4, "more than four sectors a line");
   const auto chip = [&](const char* name) {
@@ -269,7 +271,11 @@ Program program_of(const nb::dict& d) {
       use.piece = use.last / at(4);
       use.last -= use.piece * (at(4) - 1);
     }
-    p.stages.push_back({static_cast<StageKind>(at(0)), static_cast<std::int32_t>(at(1)), static_cast<std::int32_t>(at(2)), at(3),
+    const auto remote = std::find_if(p.uses.begin() + at(1), p.uses.begin() + at(2), [](const Use& use) { return use.peer >= 0; });
+    require(std::all_of(remote, p.uses.begin() + at(2), [](const Use& use) { return use.peer >= 0; }), "uses of other SMs come last");
+    const auto own_end = static_cast<std::int32_t>(remote - p.uses.begin());
+    require(own_end > at(1) || own_end == at(2), "a stage on other SMs only");
+    p.stages.push_back({static_cast<StageKind>(at(0)), static_cast<std::int32_t>(at(1)), own_end, static_cast<std::int32_t>(at(2)), at(3),
                         static_cast<std::int32_t>(at(4)), static_cast<std::int32_t>(at(5))});
   }
   const auto demands = vec<std::int32_t>(d, "demands");  // rows of 3

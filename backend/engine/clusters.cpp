@@ -71,6 +71,17 @@ void Engine::retire_member(std::int32_t sm, std::int32_t slot_index, Tick now) {
   place_clusters(now + machine_.cta_gap);
 }
 
+// One piece (the last one?) of the work of `stage` on other SMs; returns when it ends.
+Tick Engine::reserve_remote(const Stage& stage, const Slot& slot, bool last, Tick now) {
+  Tick end = now;
+  for (std::int32_t u = stage.uses_end; u < stage.remote_end; ++u) {
+    const Use& use = program_.uses[static_cast<std::size_t>(u)];
+    const Tick work = last ? use.last : use.piece;
+    end = std::max(end, servers_.reserve(use, slot.cluster->places[static_cast<std::size_t>(use.peer)].sm, now, work) + work);
+  }
+  return end;
+}
+
 // Reserve `use` for `work` on the SM of the piece and of every CTA that receives it; returns when the last of them starts.
 Tick Engine::reserve_everywhere(const Use& use, const PieceState& state, Tick now, Tick work) {
   const Transfer& transfer = transfers_[static_cast<std::size_t>(state.transfer)];

@@ -300,8 +300,9 @@ Tick Engine::occupy(std::int32_t sm, Slot& slot, std::int32_t node, const Stage&
   for (std::int32_t u = stage.uses_begin; u < stage.uses_end; ++u) {
     const Use& use = program_.uses[static_cast<std::size_t>(u)];
     const Tick work = last ? use.last : use.piece;
-    longest = std::max(longest, servers_.reserve(use, where(use, slot, sm), now, work) + work - now);
+    longest = std::max(longest, servers_.reserve(use, sm, now, work) + work - now);
   }
+  if (stage.remote_end > stage.uses_end) longest = std::max(longest, reserve_remote(stage, slot, last, now) - now);
   return longest;
 }
 
@@ -376,9 +377,10 @@ void Engine::async_piece(std::int32_t sm, std::int32_t slot_index, std::int32_t 
       servers_.add_busy(unit, work);
       end = std::max(end, start + work);
     } else {
-      end = std::max(end, servers_.reserve(use, where(use, slot, sm), now, work) + work);
+      end = std::max(end, servers_.reserve(use, sm, now, work) + work);
     }
   }
+  if (stage.remote_end > stage.uses_end) end = std::max(end, reserve_remote(stage, slot, last, now));
   for (std::int32_t u = stage.uses_begin; u < stage.uses_end; ++u) {
     const Use& use = program_.uses[static_cast<std::size_t>(u)];
     if (use.resource == unit) servers_.free_at(use, sm) = end;

@@ -119,6 +119,7 @@ class Engine {
   void watch_periods();
   void note_retired(Tick now);
   void skip_periods(std::int32_t times, Tick interval);
+  Tick reserve_remote(const Stage& stage, const Slot& slot, bool last, Tick now);
   Tick reserve_everywhere(const Use& use, const PieceState& state, Tick now, Tick work);
   // `node`s are indices of the slot's nodes: those of the template and further runs.
   void release(std::int32_t sm, std::int32_t slot, std::int32_t node, std::int32_t from, std::int32_t to, Tick when);
@@ -145,10 +146,6 @@ class Engine {
   void store_piece(std::int32_t transfer, Tick now);
   Tick earliest(std::int32_t sm, const Stage& stage, std::int32_t* blocked_on);
   const Stage& stage_of(const Slot& slot, std::int32_t node) const;
-  // The SM of a use by a node in `slot` on `sm`.
-  static std::int32_t where(const Use& use, const Slot& slot, std::int32_t sm) {
-    return use.peer < 0 ? sm : slot.cluster->places[static_cast<std::size_t>(use.peer)].sm;
-  }
   std::int32_t new_transfer();
   std::int32_t new_piece();
 

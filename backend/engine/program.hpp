@@ -13,7 +13,8 @@ enum class Scope : std::uint8_t { kSubpartition, kSm, kTpc, kGpc, kChip };
 // Work of one stage on one resource.
 struct Use {
   std::int32_t resource;
-  std::int32_t server, per_sm, shift;  // the server of SM s is server + (s * per_sm >> shift), see Servers::place
+  std::int32_t server;                 // the server of SM s is server + by_sm[s], see Servers::place
+  const std::int32_t* by_sm;
   bool gates;                          // a warp stage starts only when it is free; else its work queues there
   std::int32_t peer;                   // it is on the SM of the CTA with this rank in the cluster; -1: on the node's own
   Tick piece, last;  // ticks of each piece of the stage, and of the last one, which takes the remainder
@@ -27,7 +28,7 @@ enum class StageKind : std::uint8_t {
 
 struct Stage {
   StageKind kind;
-  std::int32_t uses_begin, uses_end;
+  std::int32_t uses_begin, uses_end, remote_end;  // uses from uses_end on are on the SMs of other CTAs of the cluster
   Tick latency;          // after the work, before the next stage (or completion)
   std::int32_t subops;   // pieces that interleave with other nodes
   std::int32_t memory;   // index of the access, for kMemory
@@ -113,6 +114,7 @@ struct Machine {
   std::int32_t sms, subpartitions, ctas_per_sm, line_bytes, sector_bytes;
   std::int32_t cluster_size;                 // CTAs of an instance
   std::vector<std::int32_t> gpc_end;         // [GPCs] SMs of this GPC and of those before it
+  std::array<std::vector<std::int32_t>, 5> by_sm;  // [scopes][SMs]: where the servers of each SM are among those of a resource
   std::vector<Scope> scopes;                 // [resources]
   Use l2, l2_write;                                     // bandwidth of the L2
   std::int64_t l2_q16, l2_write_q16, dram_q16;          // ticks a byte

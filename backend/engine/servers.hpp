@@ -14,32 +14,29 @@ class Servers {
     std::int32_t total = 0;
     for (const Scope scope : machine.scopes) total += count(machine, scope);
     free_.assign(static_cast<std::size_t>(total), 0);
-    for (std::size_t g = 0; g < machine.gpc_end.size(); ++g) gpc_.resize(static_cast<std::size_t>(machine.gpc_end[g]), static_cast<std::int32_t>(g));
   }
 
   // Fill in where the servers of `use` are; `sub` is the sub-partition for resources of that scope.
   static void place(Use& use, const Machine& machine, std::int32_t sub) {
+    const Scope scope = machine.scopes[static_cast<std::size_t>(use.resource)];
     use.server = 0;
     for (std::int32_t r = 0; r < use.resource; ++r) use.server += count(machine, machine.scopes[static_cast<std::size_t>(r)]);
-    use.per_sm = 1;
-    use.shift = 0;
-    use.gates = machine.scopes[static_cast<std::size_t>(use.resource)] == Scope::kSubpartition;
-    switch (machine.scopes[static_cast<std::size_t>(use.resource)]) {
-      case Scope::kSubpartition:
-        use.server += sub;
-        use.per_sm = machine.subpartitions;
-        break;
-      case Scope::kSm: break;
-      case Scope::kTpc: use.shift = 1; break;
-      case Scope::kGpc: use.shift = kByTable; break;
-      case Scope::kChip: use.per_sm = 0; break;
+    use.gates = scope == Scope::kSubpartition;
+    if (use.gates) use.server += sub;
+    use.by_sm = machine.by_sm[static_cast<std::size_t>(scope)].data();
+  }
+
+  // The tables that `place` points to.
+  static void number(Machine& machine) {
+    std::int32_t gpc = 0;
+    for (std::int32_t sm = 0; sm < machine.sms; ++sm) {
+      while (machine.gpc_end[static_cast<std::size_t>(gpc)] <= sm) ++gpc;
+      const std::array<std::int32_t, 5> at = {sm * machine.subpartitions, sm, sm / 2, gpc, 0};
+      for (std::size_t scope = 0; scope < at.size(); ++scope) machine.by_sm[scope].push_back(at[scope]);
     }
   }
 
-  Tick& free_at(const Use& use, std::int32_t sm) {
-    const std::int32_t at = use.shift == kByTable ? gpc_[static_cast<std::size_t>(sm)] : sm * use.per_sm >> use.shift;
-    return free_[static_cast<std::size_t>(use.server + at)];
-  }
+  Tick& free_at(const Use& use, std::int32_t sm) { return free_[static_cast<std::size_t>(use.server + use.by_sm[sm])]; }
 
   // Serve `work` in the order of arrival; returns the start. The server is free again at the returned start + work.
   Tick reserve(const Use& use, std::int32_t sm, Tick now, Tick work) {
@@ -57,7 +54,6 @@ class Servers {
   const std::vector<Tick>& queued() const { return queued_; }
 
  private:
-  static constexpr std::int32_t kByTable = -1;  // GPCs differ in size
   static std::int32_t count(const Machine& machine, Scope scope) {
     switch (scope) {
       case Scope::kSubpartition: return machine.sms * machine.subpartitions;
@@ -70,7 +66,6 @@ class Servers {
   }
 
   std::vector<Tick> free_, busy_, queued_;
-  std::vector<std::int32_t> gpc_;  // [SMs]
 };
 
 }  // namespace gtsim

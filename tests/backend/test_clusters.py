@@ -225,8 +225,10 @@ def test_work_of_another_sm_cannot_be_on_a_subpartition() -> None:
     from gtsim.graph import NodeType, register_node_type
 
     register_node_type(NodeType("test_far", "work elsewhere", "test"), replace=True)
-    demand("test_far", replace=True)(lambda node, hw: Demand([warp({}, remote={"lane": 1.0}, cta=1)]))
-    kernel = cluster()
-    kernel.t.node("test_far", [0])
-    with pytest.raises(SimulationError, match="takes no work of another SM"):
-        run(kernel)
+    for own, text in (({"issue": 1.0}, "takes no work of another SM"), ({}, "needs some on its own too")):
+        stage = warp(own, remote={"lane": 1.0}, cta=1)
+        demand("test_far", replace=True)(lambda node, hw, stage=stage: Demand([stage]))
+        kernel = cluster()
+        kernel.t.node("test_far", [0])
+        with pytest.raises(SimulationError, match=text):
+            run(kernel)
