@@ -29,7 +29,7 @@ def section(facts: Facts) -> RenderableType:
     if launch.cluster_ctas > 1:
         shape = " x ".join(str(n) for n in launch.cluster)
         lines.append(f"clusters of {shape} CTAs, {_at_once(facts)} at once: each within a GPC")
-    mean = f"a CTA lives {count(r.cta_cycles)} cycles on average"
+    mean = f"a {'cluster' if launch.cluster_ctas > 1 else 'CTA'} lives {count(r.cta_cycles)} cycles on average"
     if r.full_waves > 1:
         mean += f"; the next one starts {count(hw.launch.cta_gap_cycles)} cycles after it"
     return titled("Launch", Text("\n".join([*lines, mean])))

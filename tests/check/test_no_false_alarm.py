@@ -39,6 +39,7 @@ SHAPES: list[tuple[str, str, dict[str, Any]]] = [
     ("gemm_fp8", HOPPER, {}),
     ("gemm_ws_manual", HOPPER, {}),
     *(("gemm_ws_manual", HOPPER, dict(M=512, N=512, K=64 * k, num_stages=s)) for k, s in ((1, 3), (2, 4), (7, 2), (9, 4))),
+    *(("gemm_cluster", HOPPER, dict(M=512, N=512, K=64 * k, num_stages=s)) for k, s in ((1, 3), (8, 2), (64, 4))),
     *(("flash_attention", hw, {}) for hw in (HOPPER, AMPERE)),
     *((name, hw, {}) for name in ("rmsnorm", "elementwise") for hw in (HOPPER, AMPERE)),
 ]

@@ -201,7 +201,8 @@ def test_a_loop_without_stages_is_told_to_fetch_ahead(gemm) -> None:
     assert "T.Pipelined with num_stages" not in repr(gtsim.predict(gemm)(1024, 1024, 1024, num_stages=3))
 
 
-@pytest.mark.parametrize("name", ["gemm", "gemm_ws_manual", "gemm_fp8", "gemm_silu", "elementwise", "rmsnorm", "flash_attention"])
+@pytest.mark.parametrize("name", ["gemm", "gemm_ws_manual", "gemm_cluster", "gemm_fp8", "gemm_silu", "elementwise", "rmsnorm",
+                                  "flash_attention"])  # fmt: skip
 def test_every_example_predicts(examples, name) -> None:
     small = {"flash_attention": {"batch": 1, "heads": 2, "kv_heads": 1, "seq_q": 512, "seq_kv": 512},
              "elementwise": {"M": 512, "N": 512}, "rmsnorm": {"M": 256, "N": 2048}}

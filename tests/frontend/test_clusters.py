@@ -96,6 +96,32 @@ def test_half_the_reads_of_a_shared_operand_disappear(graph):
     assert [t.l2_read_bytes for t in traffic] == [64 * tile, 48 * tile]
 
 
+@pytest.mark.parametrize("size", [2, 4])
+def test_loops_of_a_cluster_repeat_as_those_of_a_cta_do(graph, size):
+    """One period of all ranks is stored; written out, the kernel takes the same time."""
+    g = graph("clusters.ring", SM90, size=size)
+    (t,) = g.templates
+    assert len(t.repeat_first) == 1 and t.nodes < 50 * size
+    folded, flat = (simulate(x, "h200_sxm") for x in (g, g.unrolled()))
+    assert (folded.cycles, folded.events, folded.traffic) == (flat.cycles, flat.events, flat.traffic)
+    assert folded.graph["executed_nodes"] == flat.graph["executed_nodes"] > 24 * 8 * 4
+    assert not g.warnings
+
+
+def test_ranks_count_x_first_and_a_cluster_is_a_box_of_blocks(graph, view):
+    g = graph("clusters.plane", SM90)
+    assert g.instances.block[:5].tolist() == [[0, 0, 0], [2, 0, 0], [4, 0, 0], [6, 0, 0], [0, 2, 0]]
+    v = view(g)
+    assert [(n.cta, n.reads[0].offset[:2]) for n in v.of("global_load")] == [(0, (0, 0)), (1, (0, 1)), (2, (1, 0)), (3, (1, 1))]
+    assert [n.cta for n in v.of("global_store")] == [3]
+
+
+def test_a_block_swizzle_moves_whole_clusters(graph):
+    """A panel of 4 blocks is one of 2 clusters: down two rows, then to the right."""
+    blocks = graph("clusters.plane", SM90, swizzle=4).instances.block[:6, :2].tolist()
+    assert blocks == [[0, 0], [0, 1], [2, 0], [2, 1], [4, 0], [4, 1]]
+
+
 def test_a_pipeline_that_gives_slots_back_to_its_own_producer_only_is_a_race(graph):
     """TileLang's automatic roles: CTA 0's producer fills slots of CTA 1 without asking the consumer there."""
     (text,) = graph("clusters.pipelined", SM90).warnings

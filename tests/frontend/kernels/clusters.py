@@ -125,6 +125,46 @@ def pipelined(K=512, num_stages=3):
     return pipelined_kernel
 
 
+def ring(steps=24, size=2):
+    """Every step pushes a tile to the CTA of the next rank."""
+
+    @T.prim_func
+    def ring_kernel(X: T.Tensor((8, 1024), "float32"), Y: T.Tensor((8, 1024), "float32")):
+        with T.ClusterKernel(8, threads=128, cluster_dims=size) as bx:
+            rank = T.block_rank_in_cluster()
+            s = T.alloc_shared((1024,), "float32")
+            d = T.alloc_shared((1024,), "float32")
+            T.copy(X[bx, 0], s)
+            T.cluster_sync()
+            for _ in T.serial(steps):
+                T.copy_cluster(s, d, dst_block=(rank + 1) % size)
+                T.cluster_sync()
+                T.copy(d, s)
+                T.cluster_sync()
+            T.copy(s, Y[bx, 0])
+
+    return ring_kernel
+
+
+def plane(swizzle=0):
+    """Clusters of 2 x 2 CTAs (2 x 1 with a block swizzle); only the last rank stores."""
+    dims = (2, 1, 1) if swizzle else (2, 2, 1)
+    last = dims[0] * dims[1] - 1
+
+    @T.prim_func
+    def plane_kernel(X: T.Tensor((8, 8, 256), "float32"), Y: T.Tensor((8, 8, 256), "float32")):
+        with T.ClusterKernel(8, 8, threads=128, cluster_dims=dims) as (bx, by):
+            T.use_swizzle(max(swizzle, 1), enable=swizzle > 0)
+            rank = T.block_rank_in_cluster()
+            f = T.alloc_fragment((256,), "float32")
+            T.copy(X[by, bx, 0], f)
+            T.cluster_sync()
+            if rank == last:
+                T.copy(f, Y[by, bx, 0])
+
+    return plane_kernel
+
+
 def signals_cluster_barrier():
     """A load that signals a cluster barrier, as pairs of CTAs on Blackwell do."""
 
