@@ -141,6 +141,19 @@ def test_the_example_orders_its_ring_across_the_ctas(kernels):
     assert loads == {"copy(A -> a_s)": 16 * 8, "copy(B -> b_s)": 32 * 8}
     assert result.traffic.l2_read_bytes == (16 + 32) * 8 * 128 * 64 * 2
     assert result.flops == 2 * 512 * 1024 * 512
+    by_line = simulate(g, "h200_sxm", fidelity="line")
+    assert by_line.cycles == pytest.approx(result.cycles, rel=0.01) and by_line.traffic == result.traffic
+
+
+def test_whole_periods_of_clusters_are_left_out(kernels):
+    from pathlib import Path
+
+    from gtsim.kernel_file import load_kernel
+
+    _, gemm = load_kernel(str(Path(__file__).resolve().parents[2] / "examples" / "gemm_cluster.py"))
+    g = lower(gemm(M=8192, N=8192, K=512), arch=SM90)
+    fast, bulk = (simulate(g, "h200_sxm", fidelity=f) for f in ("fast", "bulk"))
+    assert fast.cycles == pytest.approx(bulk.cycles, rel=0.005) and fast.skipped["ctas"] > 0
 
 
 @pytest.mark.parametrize(
