@@ -3,7 +3,8 @@
 Classes as in the graph's node types: fma (fp32 multiply, add, fused), alu (min, max, compare, select, logic), sfu (exp2, log2,
 rsqrt, reciprocal, tanh), cvt (type conversion), int (integer arithmetic on data). 16-bit floating point runs in pairs: half an
 operation an element. Index arithmetic is free. A product that is added to something is one fused operation, a subexpression
-that occurs twice counts once, and one that does not depend on all loop variables counts less.
+that occurs twice counts once, and one that does not depend on all loop variables counts less. What mathematical functions cost
+stands in `math_functions`.
 """
 
 from __future__ import annotations
@@ -16,17 +17,12 @@ from typing import Any
 
 from ..errors import UnknownStatement
 from .expr import op_name, text_of
+from .math_functions import function_mix
 
-#: function -> operations of one call; fp32, without fast-math (CUDA math library and intrinsics that TileLang emits)
+#: intrinsic -> operations of one call
 FUNCTIONS: dict[str, dict[str, float]] = {
-    "exp": {"fma": 1, "sfu": 1}, "exp2": {"sfu": 1}, "exp10": {"fma": 1, "sfu": 1}, "log": {"fma": 1, "sfu": 1},
-    "log2": {"sfu": 1}, "log10": {"fma": 1, "sfu": 1}, "log1p": {"fma": 2, "sfu": 1}, "sqrt": {"sfu": 2},
-    "rsqrt": {"sfu": 1}, "sigmoid": {"fma": 2, "sfu": 2}, "tanh": {"sfu": 1}, "sin": {"fma": 1, "sfu": 1},
-    "cos": {"fma": 1, "sfu": 1}, "pow": {"fma": 1, "sfu": 2}, "power": {"fma": 1, "sfu": 2},
-    "erf": {"fma": 12, "sfu": 1}, "fabs": {"alu": 1}, "abs": {"alu": 1}, "floor": {"cvt": 1}, "ceil": {"cvt": 1},
-    "round": {"cvt": 1}, "nearbyint": {"cvt": 1}, "trunc": {"cvt": 1}, "rint": {"cvt": 1}, "fma": {"fma": 1},
-    "clamp": {"alu": 2}, "isnan": {"alu": 1}, "isinf": {"alu": 1}, "isfinite": {"alu": 1}, "max": {"alu": 1},
-    "min": {"alu": 1}, "popcount": {"int": 1}, "atan2": {"fma": 12, "sfu": 1}, "ieee_add": {"fma": 1},
+    "fabs": {"alu": 1}, "abs": {"alu": 1}, "fma": {"fma": 1}, "clamp": {"alu": 2}, "isnan": {"alu": 1}, "isinf": {"alu": 1},
+    "isfinite": {"alu": 1}, "max": {"alu": 1}, "min": {"alu": 1}, "popcount": {"int": 1}, "ieee_add": {"fma": 1},
     "ieee_sub": {"fma": 1}, "ieee_mul": {"fma": 1}, "ieee_fmaf": {"fma": 1}, "ieee_frcp": {"fma": 2, "sfu": 1},
     "ieee_fsqrt": {"fma": 2, "sfu": 2}, "ieee_frsqrt": {"sfu": 1}, "ieee_fdiv": {"fma": 2, "sfu": 1},
     "mul_hi": {"int": 1}, "tvm_warp_shuffle": {"shuffle": 1}, "tvm_warp_shuffle_up": {"shuffle": 1},
@@ -35,7 +31,6 @@ FUNCTIONS: dict[str, dict[str, float]] = {
     "shfl_up_sync": {"shuffle": 1}, "shuffle_xor_sync": {"shuffle": 1}, "rng_rand": {"int": 20}, "rng_rand_float": {"int": 22},
     "dp4a": {"int": 1}, "clz": {"int": 1}, "ctz": {"int": 1}, "ffs": {"int": 1}, "hash": {"int": 8},
 }
-DIVISION = {"fma": 2.0, "sfu": 1.0}
 _FREE = ("infinity", "reinterpret", "likely", "min_value", "max_value", "access_ptr", "address_of", "tvm_access_ptr",
          "type_annotation", "get_lane_idx", "get_warp_idx", "get_warp_idx_sync", "get_warp_group_idx", "__ldg", "ldg", "pack_b16",
          "loop_break", "block_rank_in_cluster")
@@ -80,11 +75,13 @@ class OpCounter:
         variables: the loop variables of the nest.
         weight: how often an expression over a subset of the variables is evaluated, an element of the full space.
         bound: variables bound inside the nest.
+        fast: the compiler may use fast math.
     """
 
     variables: frozenset[Any]
     weight: Callable[[frozenset[Any]], float]
     bound: dict[Any, _Seen] = field(default_factory=dict)
+    fast: bool = False
     ops: dict[str, float] = field(default_factory=dict)
     depth: int = 0
     scale: float = 1.0
@@ -179,10 +176,11 @@ class OpCounter:
             mix = {"alu": 1.0}
         elif kind == "Div":
             exact = type(e.b).__name__ == "FloatImm" and abs(math.frexp(float(e.b.value))[0]) == 0.5
-            mix = {"fma": 1.0} if exact else DIVISION  # by a power of two: a product
+            # by a power of two: a product
+            mix = {"fma": 1.0} if exact else function_mix("division", operand, fast=self.fast) or {}
         else:
             mix = {"fma": 1.0}
-        return self._node(kind, parts, mix, operand, True)
+        return self._node(kind, parts, mix, operand, True, kind != "Div")
 
     def _call(self, e: Any) -> _Seen:
         name = op_name(e).rsplit(".", 1)[-1]
@@ -195,12 +193,14 @@ class OpCounter:
             return self._node("select", parts, {"alu": 1.0}, str(e.dtype), True)
         if name.startswith(("bitwise_", "shift_")):
             return self._node(name, parts, {"int": 1.0} if data else {}, str(e.dtype), data)
-        mix = FUNCTIONS.get(name.lstrip("_").removeprefix("fast_"))
+        plain, dtype = name.lstrip("_").removeprefix("fast_"), str(e.dtype)
+        mix = FUNCTIONS.get(plain) or function_mix(plain, dtype, fast=self.fast or plain != name)
         if mix is None and "atomic" in name:
             mix = {"int": 1.0}
         if mix is None and name in ("call_pure_extern", "call_extern"):
-            inner = str(getattr(e.args[0], "value", "")).strip("_").removeprefix("h")
-            mix = FUNCTIONS.get(inner.removesuffix("f"), {"int": 2.0})
+            outer = str(getattr(e.args[0], "value", ""))
+            inner = outer.strip("_").removeprefix("h").removesuffix("f")
+            mix = FUNCTIONS.get(inner) or function_mix(inner, dtype, fast=self.fast or outer.startswith("_")) or {"int": 2.0}
         if mix is None:
             raise UnknownStatement(f"the function {op_name(e)} in element-wise code is not supported", where=text_of(e))
         return self._node(name, parts, mix, str(e.dtype), data, name in ("max", "min", "fma"))

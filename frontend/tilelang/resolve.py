@@ -33,6 +33,8 @@ def resolve(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any], arch: s
     own = getattr(kernel, "pass_configs", None)
     if isinstance(own, Mapping):
         configs = {**plain_configs(own), **configs}
+    if any("use_fast_math" in str(flag) for flag in getattr(kernel, "compile_flags", None) or ()):
+        configs.setdefault("tl.enable_fast_math", True)  # the same to us
     build = getattr(kernel, "get_tir", None)
     function = build if build is not None else kernel
     if not callable(function):

@@ -65,7 +65,8 @@ Clock = Annotated[float | None, typer.Option("--clock-mhz", metavar="MHZ", help=
 Fidelity = Annotated[
     str | None,
     typer.Option("--fidelity", metavar="fast|bulk|line",
-                 help="line simulates every 128-byte line by itself; fast leaves out CTAs that repeat others.", show_default="bulk"),
+                 help="line simulates every 128-byte line by itself; fast leaves out CTAs that repeat others.",
+                 show_default="bulk"),
 ]
 Policy = Annotated[
     str | None,

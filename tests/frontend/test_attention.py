@@ -32,10 +32,15 @@ def test_both_warpgroups_hold_half_the_rows(graph, view):
     assert {n.attrs["a_register"] for n in v.of("wgmma")} == {True, False}
 
 
-def test_the_exponential_is_one_fused_multiply_and_one_special_function(graph, view):
-    node = next(n for n in view(graph("softmax.attention", "sm_90a")).of("elementwise") if "score = T.exp2" in n.source)
-    assert node.attrs["sfu"] == 1 and node.attrs["elements"] == 64 * 128
-    assert 1 <= node.attrs["fma"] < 1.1  # the product with the row maximum is shared along the row
+def test_an_exponential_scales_its_argument_unless_fast_math_is_asked_for(graph, view):
+    def exponential(configs):
+        nodes = view(graph("softmax.attention", "sm_90a", pass_configs=configs)).of("elementwise")
+        return next(n for n in nodes if "score = T.exp2" in n.source).attrs
+
+    precise, fast = exponential({}), exponential({"tl.enable_fast_math": True})
+    assert precise["sfu"] == fast["sfu"] == 1 and precise["elements"] == 64 * 128
+    assert 1 <= fast["fma"] < 1.1  # the product with the row maximum is shared along the row
+    assert precise["fma"] - fast["fma"] == pytest.approx(2) and precise["alu"] == 1  # exp2f: test, scale, scale back
 
 
 def test_rows_of_an_accumulator_are_combined_in_two_shuffles(graph, view):

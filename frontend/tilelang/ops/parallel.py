@@ -126,6 +126,7 @@ class Elementwise:
         self.loops, self.extents = group.loops, tuple(x.extent for x in group.loops)
         self.by_thread = bool(group.loops) and group.loops[0].axis >= 0
         self.thread_extents = t.program.thread_extents
+        self.fast = bool(t.program.pass_configs.get("tl.enable_fast_math"))
         self.kinds: dict[str, str] = {}
         self.reads, self.writes = self._accesses(t)
         self._relate()
@@ -200,7 +201,7 @@ class Elementwise:
                 return 0.0
             return min(1.0, (4.0 / missing) if mma else 1.0 / max(width, 1))
 
-        counter = OpCounter(frozenset(sizes), weight)
+        counter = OpCounter(frozenset(sizes), weight, fast=self.fast)
         for var, value in self.binds:
             counter.bound[var] = counter.statement(value)
         for condition in self.group.conditions:
