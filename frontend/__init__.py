@@ -16,15 +16,42 @@ from .errors import FrontendError, UnknownStatement
 
 if TYPE_CHECKING:
     from .tilelang.capture import CapturedKernel
+    from .tilelang.exact import ExactFacts
 
-__all__ = ["CapturedKernel", "FrontendError", "UnknownStatement", "capture", "lower", "lower_captured", "lower_program"]
+__all__ = ["CapturedKernel", "ExactFacts", "FrontendError", "UnknownStatement", "capture", "exact_facts", "lower",
+           "lower_captured", "lower_program"]
 
 
-def capture(prim_func: Any, arch: str, pass_configs: Mapping[Any, Any] | None = None) -> CapturedKernel:
-    """Run TileLang's lowering of `prim_func` for `arch` up to the capture point, without a GPU and without nvcc."""
+def capture(prim_func: Any, arch: str, pass_configs: Mapping[Any, Any] | None = None, *, detail: str = "fast",
+            cache: bool = True) -> CapturedKernel:
+    """Run TileLang's lowering of `prim_func` for `arch` up to the capture point, without a GPU and without nvcc.
+
+    With `detail="exact"` the passes behind it run too, and the result holds what they decide (see :func:`exact_facts`).
+    """
     from .tilelang.capture import capture as run
 
-    return run(prim_func, arch, pass_configs)
+    return run(prim_func, arch, pass_configs, detail=detail, cache=cache)
+
+
+def exact_facts(kernel: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None, *, arch: str,
+                pass_configs: Mapping[Any, Any] | None = None, cache: bool = True) -> ExactFacts:
+    """What TileLang's own passes decide about a kernel: layouts and swizzles, TMA boxes, instruction shapes, shared-memory bytes,
+    added barriers, registers (docs/exact.md).
+
+    Args:
+        kernel, args, kwargs, arch, pass_configs: as for :func:`lower`.
+        cache: read facts from, and write them to, the user's cache folder.
+
+    Raises:
+        FrontendError: TileLang cannot compile the kernel.
+    """
+    from .tilelang.capture import capture as run
+    from .tilelang.resolve import resolve
+
+    prim_func, configs, _ = resolve(kernel, tuple(args), dict(kwargs or {}), arch, pass_configs)
+    facts = run(prim_func, arch, configs, detail="exact", cache=cache).exact
+    assert facts is not None
+    return facts
 
 
 def lower_captured(captured: CapturedKernel, *, symbols: Mapping[str, int] | None = None,
@@ -39,7 +66,7 @@ def lower_captured(captured: CapturedKernel, *, symbols: Mapping[str, int] | Non
 def lower(kernel: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None, *, arch: str,
           symbols: Mapping[str, int] | None = None, metadata: Mapping[str, Any] | None = None,
           pass_configs: Mapping[Any, Any] | None = None, on_unknown: str = "error", name: str | None = None,
-          check: bool = True) -> KernelGraph:
+          check: bool = True, detail: str = "fast", cache: bool = True) -> KernelGraph:
     """Lower a TileLang kernel to a kernel graph.
 
     Args:
@@ -53,6 +80,9 @@ def lower(kernel: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | Non
         on_unknown: "error", or "warn" to go on without statements that cannot be interpreted.
         name: name of the graph; the kernel's by default.
         check: run :func:`gtsim.graph.check` on the result.
+        detail: "fast" computes by rule what passes behind the capture point decide; "exact" runs them, and the graph's `meta`
+            says where the rules were wrong.
+        cache: with "exact", keep facts in the user's cache folder.
 
     Raises:
         FrontendError: wrong use, or a kernel that cannot be lowered or interpreted.
@@ -62,14 +92,14 @@ def lower(kernel: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | Non
     from .tilelang.resolve import resolve
 
     prim_func, configs, _ = resolve(kernel, tuple(args), dict(kwargs or {}), arch, pass_configs)
-    captured = run(prim_func, arch, configs)
+    captured = run(prim_func, arch, configs, detail=detail, cache=cache)
     return lower_captured(captured, symbols=symbols, metadata=metadata, on_unknown=on_unknown, name=name, check=check)
 
 
 def lower_program(kernel: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None, *, arch: str,
                   symbols: Mapping[str, int] | None = None, metadata: Mapping[str, Any] | None = None,
                   pass_configs: Mapping[Any, Any] | None = None, on_unknown: str = "error", name: str | None = None,
-                  check: bool = True) -> list[KernelGraph]:
+                  check: bool = True, detail: str = "fast", cache: bool = True) -> list[KernelGraph]:
     """Lower a TileLang program that launches one or more kernels: a graph for each, in stream order, named `name.0`, `name.1`,
     ... if there are several. Arguments and errors as for :func:`lower`."""
     from .tilelang.capture import capture as run
@@ -77,11 +107,15 @@ def lower_program(kernel: Any, args: Sequence[Any] = (), kwargs: Mapping[str, An
     from .tilelang.resolve import resolve
 
     prim_func, configs, _ = resolve(kernel, tuple(args), dict(kwargs or {}), arch, pass_configs)
-    captured = run(prim_func, arch, configs)
+    captured = run(prim_func, arch, configs, detail=detail, cache=cache)
     return lower_program_captured(captured, symbols=symbols, metadata=metadata, on_unknown=on_unknown, name=name, check=check)
 
 
 def __getattr__(attribute: str) -> Any:
+    if attribute == "ExactFacts":
+        from .tilelang.exact import ExactFacts
+
+        return ExactFacts
     if attribute == "CapturedKernel":
         from .tilelang.capture import CapturedKernel
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
+from .arguments import check_choice
 from .backend.occupancy import limits
 from .errors import UsageError
 from .graph import CheckError, Finding, KernelGraph, TileGraphBuilder
@@ -130,6 +131,8 @@ def check(
     metadata: Mapping[str, Any] | None = None,
     pass_configs: Mapping[str, Any] | None = None,
     on_unknown: str = "error",
+    detail: str = "fast",
+    cache: bool = True,
 ) -> CheckReport:
     """Look for deadlocks, races, overflows, registers and residency that cannot be had, illegal operands, and what costs time.
 
@@ -138,7 +141,7 @@ def check(
         args, kwargs: arguments of the factory.
         hw: name of a hardware file, path of one, or a loaded one.
         overrides, override_files: as for :func:`gtsim.predict`.
-        symbols, metadata, pass_configs, on_unknown: as for :func:`gtsim.lower`.
+        symbols, metadata, pass_configs, on_unknown, detail, cache: as for :func:`gtsim.lower`.
 
     Raises:
         UsageError: something that is neither a kernel nor a graph.
@@ -154,7 +157,9 @@ def check(
         return CheckReport((_build(kernel.name, lambda: kernel.build(check=False), machine),), machine)
     if not (is_prim_func(kernel) or is_factory(kernel)):
         raise UsageError(f"gtsim.check was given {type(kernel).__name__} {kernel!r:.60}. It takes a kernel graph or a kernel.")
-    return CheckReport(tuple(_lowered(kernel, args, kwargs or {}, machine, symbols, metadata, pass_configs, on_unknown)), machine)
+    check_choice("detail", detail, ("fast", "exact"))
+    found = _lowered(kernel, args, kwargs or {}, machine, symbols, metadata, pass_configs, on_unknown, detail, cache)
+    return CheckReport(tuple(found), machine)
 
 
 def _judge(graph: KernelGraph, machine: Hardware) -> CheckedKernel:
@@ -178,6 +183,8 @@ def _lowered(
     metadata: Mapping[str, Any] | None,
     pass_configs: Mapping[str, Any] | None,
     on_unknown: str,
+    detail: str,
+    cache: bool,
 ) -> Iterable[CheckedKernel]:
     from .frontend.tilelang.capture import capture
     from .frontend.tilelang.lower import lower_captured
@@ -186,7 +193,7 @@ def _lowered(
 
     arch = machine.chip.arch
     prim_func, configs, _ = resolve(kernel, tuple(args), dict(kwargs), arch, dict(pass_configs or {}) or None)
-    captured = capture(prim_func, arch, configs)
+    captured = capture(prim_func, arch, configs, detail=detail, cache=cache)
     count = kernel_count(captured)
     for i in range(count):
         name = captured.name if count == 1 else f"{captured.name}.{i}"

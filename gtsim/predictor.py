@@ -39,12 +39,17 @@ class Options:
     pass_configs: Mapping[str, Any] = field(default_factory=dict)
     on_unknown: str = "error"
     threads: int = 1
+    detail: str = "fast"
+    cache: bool = True
 
     def check(self) -> None:
         """Refuse early what would fail only after the kernel was lowered. Raises UsageError."""
         check_choice("fidelity", self.fidelity, FIDELITIES)
         check_choice("policy", self.policy, POLICIES)
         check_choice("on_unknown", self.on_unknown, ("error", "warn"))
+        check_choice("detail", self.detail, ("fast", "exact"))
+        if not isinstance(self.cache, bool):
+            raise UsageError(f"cache is {self.cache!r:.60}. It is True or False; GTSIM_CACHE_DIR names the folder.")
         check_clock(self.clock_mhz)
         check_threads(self.threads)
         check_symbols(self.symbols)
@@ -60,7 +65,7 @@ class Options:
 def lower(kernel: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None, *,
           hw: HardwareLike = DEFAULT_HARDWARE, symbols: Mapping[str, int] | None = None,
           metadata: Mapping[str, Any] | None = None, pass_configs: Mapping[str, Any] | None = None,
-          on_unknown: str = "error") -> KernelGraph:
+          on_unknown: str = "error", detail: str = "fast", cache: bool = True) -> KernelGraph:
     """The kernel graph of a TileLang kernel as compiled for `hw`.
 
     Args:
@@ -71,6 +76,8 @@ def lower(kernel: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | Non
         metadata: integer tensors that control flow or extents depend on.
         pass_configs: switches of the TileLang compiler.
         on_unknown: "error", or "warn" to let statements that gtsim cannot interpret cost nothing.
+        detail: "fast" computes by rule what the compiler's later passes decide; "exact" runs them too (docs/exact.md).
+        cache: with "exact", keep what they decided in the user's cache folder.
 
     Raises:
         UsageError: an argument of the wrong kind.
@@ -81,13 +88,14 @@ def lower(kernel: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | Non
 
     if isinstance(args, str | bytes) or not isinstance(args, Sequence):
         raise UsageError(f"args is {type(args).__name__} {args!r:.60}. Give the arguments of the kernel as a tuple.")
-    Options(symbols=symbols or {}, metadata=metadata or {}, pass_configs=pass_configs or {}, on_unknown=on_unknown).check()
+    Options(symbols=symbols or {}, metadata=metadata or {}, pass_configs=pass_configs or {}, on_unknown=on_unknown,
+            detail=detail, cache=cache).check()
     if isinstance(kernel, Predictor):
         kernel = kernel.kernel
     arch = load_hardware(hw).chip.arch
     graph: KernelGraph = run_frontend(kernel, tuple(args), dict(kwargs or {}), arch=arch, symbols=dict(symbols or {}) or None,
                                       metadata=dict(metadata or {}) or None, pass_configs=dict(pass_configs or {}) or None,
-                                      on_unknown=on_unknown)
+                                      on_unknown=on_unknown, detail=detail, cache=cache)
     return graph
 
 
@@ -117,7 +125,7 @@ def simulate(graph: KernelGraph, hw: HardwareLike = DEFAULT_HARDWARE, *, fidelit
     machine = load_hardware(hw, overrides)
     result = run_backend(graph, machine, fidelity=fidelity, clock_mhz=clock_mhz, threads=threads, progress=progress, **options)
     seconds = {("lowering" if k == "capture" else k): v for k, v in result.seconds.items()}
-    parameters = {**result.parameters, "overrides": dict(overrides or {})}
+    parameters = {**result.parameters, "overrides": dict(overrides or {}), "detail": str(graph.meta.get("detail", "fast"))}
     return Prediction(replace(result, seconds=seconds, parameters=parameters), graph, machine)
 
 
@@ -142,7 +150,7 @@ class Predictor:
         """The kernel graph for these arguments, not simulated."""
         o = self.options
         return lower(self.kernel, args, kwargs, hw=o.hardware(), symbols=o.symbols, metadata=o.metadata,
-                     pass_configs=o.pass_configs, on_unknown=o.on_unknown)
+                     pass_configs=o.pass_configs, on_unknown=o.on_unknown, detail=o.detail, cache=o.cache)
 
     def __repr__(self) -> str:
         return f"<gtsim predictor of {getattr(self.kernel, '__name__', type(self.kernel).__name__)} on {self.options.hw}>"
@@ -158,7 +166,7 @@ def run(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any], options: Op
     started = time.perf_counter()
     graphs = lower_program(kernel, tuple(args), dict(kwargs), arch=machine.chip.arch, symbols=dict(options.symbols) or None,
                            metadata=dict(options.metadata) or None, pass_configs=dict(options.pass_configs) or None,
-                           on_unknown=options.on_unknown)
+                           on_unknown=options.on_unknown, detail=options.detail, cache=options.cache)
     # Building the PrimFunc and importing TileLang count as lowering, and lowering is shared by the kernels of a program.
     lowered = time.perf_counter() - started - sum(g.meta.get("seconds", {}).get("graph", 0.0) for g in graphs)
     made = []
@@ -205,8 +213,8 @@ def predict(kernel: Any = _DECORATE, **options: Any) -> Any:
         kernel: what is decorated, or a PrimFunc.
         options: `hw` (name or path of a hardware file, or a loaded one; "h100_sxm" by default), `clock_mhz`, `fidelity` ("bulk"
             or "line"), `overrides` (dotted path -> value), `override_files` (TOML files or dicts laid over the hardware file),
-            `symbols`, `metadata`, `pass_configs`, `on_unknown` as in :func:`lower`, `policy` (issue scheduling: "gto", "lrr",
-            "oldest"), `threads`.
+            `symbols`, `metadata`, `pass_configs`, `on_unknown`, `detail`, `cache` as in :func:`lower`, `policy` (issue
+            scheduling: "gto", "lrr", "oldest"), `threads`.
 
     Returns:
         A :class:`Prediction` for a PrimFunc (a :class:`SequencePrediction` if it launches several kernels), a :class:`Predictor`

@@ -10,11 +10,16 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import FrontendError, shorten
 
+if TYPE_CHECKING:
+    from .exact import ExactFacts
+    from .exact.request import Request
+
 OLDEST = (0, 1, 9)
+DETAILS = ("fast", "exact")
 
 
 @dataclass(frozen=True)
@@ -28,6 +33,8 @@ class CapturedKernel:
     name: str = "kernel"
     version: str = ""
     seconds: float = 0.0
+    exact: ExactFacts | None = None  #: what the later passes decide, if asked for
+    cached: bool = False  #: whether `exact` came from the cache
 
 
 def require_tilelang() -> Any:
@@ -74,37 +81,56 @@ def plain_configs(pass_configs: Mapping[Any, Any] | None) -> dict[str, Any]:
 
 
 class _Done(Exception):
-    """Raised at the capture point to stop the compile."""
+    """Raised behind the last pass that is wanted, to stop the compile."""
 
 
-def _instrument(seen: dict[str, Any]) -> Any:
+def _instrument(seen: dict[str, Any], request: Request | None) -> Any:
+    """The listener: it keeps the module at the capture point, and hands what follows to `request` if there is one."""
     from tvm.ir.instrument import pass_instrument
 
     previous = [""]
 
     @pass_instrument
     class Tap:
+        def run_before_pass(self, mod: Any, info: Any) -> None:
+            if request is not None and "module" in seen:
+                request.entered(str(info.name), mod)
+
         def run_after_pass(self, mod: Any, info: Any) -> None:
             name = str(info.name)
-            if name == "tl.Simplify" and previous[0] == "tl.InjectSoftwarePipeline":
+            if "module" in seen:
+                if request is not None and request.left(name, mod):
+                    raise _Done
+            elif name == "tl.Simplify" and previous[0] == "tl.InjectSoftwarePipeline":
                 seen["module"] = mod
-                raise _Done
+                if request is None or request.begin(mod):
+                    raise _Done
             previous[0] = name
 
     return Tap()
 
 
-def capture(prim_func: Any, arch: str, pass_configs: Mapping[Any, Any] | None = None) -> CapturedKernel:
+def capture(prim_func: Any, arch: str, pass_configs: Mapping[Any, Any] | None = None, *, detail: str = "fast",
+            cache: bool = True) -> CapturedKernel:
     """Lower `prim_func` (a PrimFunc, or a function without arguments that builds one) for `arch` up to the capture point.
 
+    Args:
+        prim_func, arch, pass_configs: what to lower, for which target, with which switches.
+        detail: "exact" runs the passes behind the capture point too, and reads from them what they decide.
+        cache: whether exact facts may come from, and go to, the disk.
+
     Raises:
-        FrontendError: TileLang rejects the kernel before the capture point.
+        FrontendError: TileLang rejects the kernel before the capture point, or behind it if `detail` is "exact".
     """
+    if detail not in DETAILS:
+        raise FrontendError(f"detail must be 'fast' or 'exact', not {detail!r}")
     tilelang = require_tilelang()
     start = time.perf_counter()
     target = make_target(arch)
     configs = plain_configs(pass_configs)
     seen: dict[str, Any] = {}
+    request: Request | None = None
+    source = ""
     with target_context(target):
         if not hasattr(prim_func, "buffer_map") and callable(prim_func):
             prim_func = prim_func()
@@ -113,24 +139,38 @@ def capture(prim_func: Any, arch: str, pass_configs: Mapping[Any, Any] | None = 
         if own:
             configs = {**{str(k): _plain(v) for k, v in dict(own).items()}, **configs}
         name = str(attrs.get("global_symbol", "kernel")) if attrs else "kernel"
-        try:
-            normalize: Callable[[Any], Any] = dict  # before 0.1.12
-            with suppress(ImportError):
-                from tilelang.transform.pass_config import normalize_pass_configs
+        if detail == "exact":
+            from .exact.request import Request
 
-                normalize = normalize_pass_configs
-            with tilelang.transform.PassContext(opt_level=3, config=normalize(configs) or {}, instruments=[_instrument(seen)]):
-                tilelang.lower(prim_func, target=target)
+            request = Request(full_arch(arch), target, configs, str(tilelang.__version__), name, cache)
+        normalize: Callable[[Any], Any] = dict  # before 0.1.12
+        with suppress(ImportError):
+            from tilelang.transform.pass_config import normalize_pass_configs
+
+            normalize = normalize_pass_configs
+        context = tilelang.transform.PassContext
+        try:
+            settings = normalize(configs) or {}
+            with context(opt_level=3, config=settings, instruments=[_instrument(seen, request)]):
+                source = str(tilelang.lower(prim_func, target=target).kernel_source)
         except Exception as e:
+            last = [ln for ln in str(e).strip().split("\n") if re.search("[A-Za-z]{3}", ln)]
+            reason = shorten(last[-1] if last else repr(e), 300)
             if "module" not in seen:
-                last = [ln for ln in str(e).strip().split("\n") if ln.strip()]
-                raise FrontendError(f"TileLang cannot lower it for {arch}: {shorten(last[-1] if last else repr(e), 300)}",
-                                    where=name, fix="Fix the kernel or choose another target.") from e
-    if "module" not in seen:
-        raise FrontendError("TileLang's pipeline has no pass tl.InjectSoftwarePipeline followed by tl.Simplify", where=name,
-                            fix="Use tilelang 0.1.9 to 0.1.15.")
+                raise FrontendError(f"TileLang cannot lower it for {arch}: {reason}", where=name,
+                                    fix="Fix the kernel or choose another target.") from e
+            if request is not None and not request.ready:
+                raise FrontendError(f"TileLang cannot compile it for {arch} to the end: {reason}", where=name,
+                                    fix='Fix the kernel, or use detail="fast".') from e
+        if "module" not in seen:
+            raise FrontendError("TileLang's pipeline has no pass tl.InjectSoftwarePipeline followed by tl.Simplify", where=name,
+                                fix="Use tilelang 0.1.9 to 0.1.15.")
+        exact = None
+        if request is not None:
+            with context(opt_level=3, config=settings):
+                exact = request.result(seen["module"], source)
     return CapturedKernel(seen["module"], full_arch(arch), target, configs, name, str(tilelang.__version__),
-                          time.perf_counter() - start)
+                          time.perf_counter() - start, exact, request is not None and request.cached)
 
 
 def _plain(value: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import math
 import time
 from collections import deque
 from collections.abc import Mapping
@@ -17,13 +16,15 @@ from ..errors import FrontendError
 from .capture import CapturedKernel, plain_configs
 from .clusters import cluster_blocks, cluster_positions
 from .emit import emit
+from .exact.apply import apply_launch, comparison_meta, comparison_warnings, decided_swizzles
+from .exact.compare import compare, decided_memory
 from .launch import registers_per_thread, spill_warning
 from .memory import plan_memory
+from .ops.reduce import author_threads
 from .program import Storage, kernel_count, parse
 from .repetition import Needs, Repetition, Replan
 from .translate import Translator
 from .walk import Shared, Split, Walk
-from .widths import swizzle_span
 
 MAX_CLASSES = 4096
 MAX_REPLANS = 16
@@ -77,23 +78,25 @@ def _lower(captured: CapturedKernel, symbols: Mapping[str, int] | None, metadata
         tensors = ", ".join(s.name for s in program.storages if s.scope == "global")
         raise FrontendError(f"metadata names {unknown[0]!r}, and the kernel has no such tensor", where=captured.name,
                             fix=f"It has {tensors}.")
-    translator = Translator(program, on_unknown)
+    exact = captured.exact.kernels[index or 0] if captured.exact is not None else None
+    translator = Translator(program, on_unknown, exact)
     run = translator.finish()
-    _reserve_workspaces(translator)
-    memory = plan_memory(translator.usage.spans)
+    _drop_workspaces(translator)
+    memory = plan_memory(translator.usage.spans, translator.usage.aligned() if translator.arch_number >= 90 else None)
     builder = TileGraphBuilder(name or captured.name, grid=program.grid, cluster=program.cluster, threads=program.threads,
                                arch=captured.arch)
     handles: dict[Storage, int] = {}
+    swizzles = decided_swizzles(translator, exact) if exact is not None else {}
+    aliases = memory.aliases() if exact is None else decided_memory(program.storages, memory, exact).aliases()
     for storage in program.storages:
         if storage.scope == "global":
             handle = builder.tensor(storage.name, storage.shape, storage.dtype, storage.strides)
         else:
-            swizzle = swizzle_span(storage) if storage in translator.usage.swizzled else 0
             handle = builder.buffer(storage.name, storage.shape or (1,), storage.dtype, scope=storage.scope,
-                                    swizzle_bytes=swizzle)
+                                    swizzle_bytes=swizzles.get(storage, translator.usage.swizzle(storage)))
         handles[storage] = handle.index
     barriers = {b.name: builder.barrier(b.name, b.counts) for b in program.barriers}
-    shared = Shared(program, translator.layouts, dict(metadata or {}), memory.aliases(), handles, barriers,
+    shared = Shared(program, translator.layouts, dict(metadata or {}), aliases, handles, barriers,
                     implicit_sync=not plain_configs(captured.pass_configs).get("tl.disable_thread_storage_sync", False),
                     warnings=translator.warnings)
     flops, roles, seen = _walk_classes(builder, shared, run, translator)
@@ -102,12 +105,18 @@ def _lower(captured: CapturedKernel, symbols: Mapping[str, int] | None, metadata
     builder.registers_per_thread = registers_per_thread(
         program, program.storages, reallocates=reallocates, math_threads=32 * len(math_warps) or program.threads,
         operand_words=shared.operand_words, staging=translator.staging if flops else ())
+    builder.smem_bytes = memory.nbytes + sum(-(-8 * len(b.counts) // 16) * 16 for b in program.barriers if not b.named)
+    if exact is not None:
+        facts = compare(translator, shared, exact, memory, builder.smem_bytes, builder.registers_per_thread)
+        apply_launch(builder, exact)
+        builder.meta.update(comparison_meta(exact, facts))
+        for text in comparison_warnings(exact, facts):
+            translator.warn(text)
     spills = spill_warning(program.storages, 32 * len(math_warps) or program.threads)
     if spills:
         translator.warn(spills)
-    slots = sum(len(b.counts) for b in program.barriers if not b.named)
-    builder.smem_bytes = memory.nbytes + -(-8 * slots // 16) * 16
     builder.meta.update({
+        "detail": "fast" if exact is None else "exact",
         "kernel": captured.name, "arch": captured.arch, "tilelang": captured.version, "flops": flops, "roles": roles,
         "warnings": list(translator.warnings), "pass_configs": {k: _jsonable(v) for k, v in captured.pass_configs.items()}})
     seconds = {"capture": captured.seconds, "graph": 0.0}
@@ -128,18 +137,16 @@ def _refuse(graph: KernelGraph) -> None:
     graph.meta["warnings"].extend(f"race at {f.where}: {f.line()} (gtsim check says more)" for f in findings)
 
 
-def _reserve_workspaces(translator: Translator) -> None:
-    """Shared memory of the reductions that cross warps, by the thread count of the author's launch."""
-    program = translator.program
-    launch = program.annotations.get("tl.launch_threads")
-    threads = math.prod(int(n) for n in launch) if launch is not None else program.threads
-    for operation, when in translator.reductions:
+def _drop_workspaces(translator: Translator) -> None:
+    """Forget the shared memory of the reductions that do not cross warps, by the thread count of the author's launch."""
+    threads = author_threads(translator)
+    for operation, _ in translator.reductions:
         try:
             rounds = operation.spread(max(threads // 32, 1), threads)[1]
         except Exception:  # noqa: BLE001  a partition that does not exist for that many threads: roles are hand-written
             rounds = 0
-        if rounds:
-            translator.usage.spans.setdefault(operation.workspace, [when, when])[1] = when
+        if not rounds:
+            translator.usage.spans.pop(operation.workspace, None)
 
 
 def _walk_classes(builder: TileGraphBuilder, shared: Shared, run: Any,

@@ -104,7 +104,7 @@ def _call(call: ast.Call, changing: frozenset[str]) -> list[str]:
 def _assign(s: ast.Assign, changing: frozenset[str]) -> list[str]:
     target = s.targets[0]
     text = ast.unparse(target)
-    if text == "R.loop" or (isinstance(target, ast.Name) and text[0] == "p"):
+    if text in ("R.loop", "R.at") or (isinstance(target, ast.Name) and text[0] == "p"):
         return []
     if any(isinstance(n, ast.Subscript) for n in ast.walk(target)):
         raise _Unfit

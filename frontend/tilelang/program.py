@@ -99,8 +99,7 @@ class Program:
             raise FrontendError(f"buffers in scope {scope!r} are not supported", where=str(buffer.name))
         strides = tuple(self.size(e, buffer) for e in buffer.strides) if scope == "global" else ()
         name = str(key.name) if scope != "global" and not known else str(buffer.name)
-        dtype = re.sub(r"^custom\[(\w+)\]\d*", lambda m: _CUSTOM.get(m[1], m[1]), str(buffer.dtype))
-        storage = Storage(len(self.storages), name, _SCOPES[scope], dtype, shape, strides, scope == "shared.dyn",
+        storage = Storage(len(self.storages), name, _SCOPES[scope], dtype_of(buffer), shape, strides, scope == "shared.dyn",
                           str(buffer.dtype))
         self.storages.append(storage)
         known.append(storage)
@@ -139,13 +138,18 @@ class Program:
         return ExprCompiler(load, env)
 
 
+def dtype_of(buffer: Any) -> str:
+    """Element type of a TIR buffer as the graph spells it."""
+    return re.sub(r"^custom\[(\w+)\]\d*", lambda m: _CUSTOM.get(m[1], m[1]), str(buffer.dtype))
+
+
 def _no_loads(e: Any) -> Value:
     raise FrontendError("a size depends on data", where=text_of(e))
 
 
 def kernel_count(captured: CapturedKernel) -> int:
     """How many kernels (launches) the captured program holds."""
-    return sum(len(_launches(f.body)) for _, f in captured.module.functions.items())
+    return sum(len(launches(f.body)) for _, f in captured.module.functions.items())
 
 
 def parse(captured: CapturedKernel, symbols: Mapping[str, int] | None = None, index: int | None = None) -> Program:
@@ -164,12 +168,12 @@ def parse(captured: CapturedKernel, symbols: Mapping[str, int] | None = None, in
         raise FrontendError(f"{len(functions)} functions in this module, expected one", where=captured.name)
     func = functions[0]
     bound = _bind_symbols(func, symbols or {}, captured.name)
-    launches = _launches(func.body)
-    if len(launches) != 1 and index is None:
-        raise FrontendError(f"{len(launches)} kernels in this program, lower() takes one", where=captured.name,
+    nests = launches(func.body)
+    if len(nests) != 1 and index is None:
+        raise FrontendError(f"{len(nests)} kernels in this program, lower() takes one", where=captured.name,
                             fix="gtsim.frontend.lower_program() gives a graph for each.")
     extents: dict[str, tuple[Any, Any]] = {}
-    node = launches[index or 0]
+    node = nests[index or 0]
     while type(node).__name__ == "AttrStmt" and str(node.attr_key) == "thread_extent":
         extents[str(node.node.thread_tag)] = (node.node.var, node.value)
         node = node.body
@@ -249,15 +253,15 @@ def _bind_symbols(func: Any, symbols: Mapping[str, int], name: str) -> dict[Any,
     return free
 
 
-def _launches(body: Any) -> list[Any]:
+def launches(body: Any) -> list[Any]:
     """The launch nests of a function body, outermost first."""
     kind = type(body).__name__
     if kind == "AttrStmt":
-        return [body] if str(body.attr_key) == "thread_extent" else _launches(body.body)
+        return [body] if str(body.attr_key) == "thread_extent" else launches(body.body)
     if kind in ("SBlockRealize", "BlockRealize"):
-        return _launches(body.block.body)
+        return launches(body.block.body)
     if kind == "SeqStmt":
-        return [nest for s in body.seq for nest in _launches(s)]
+        return [nest for s in body.seq for nest in launches(s)]
     if hasattr(body, "body"):
-        return _launches(body.body)
+        return launches(body.body)
     return []

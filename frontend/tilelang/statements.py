@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
 from ..errors import FrontendError, UnknownStatement
 from .expr import BLOCK, LOOP, OPAQUE, RUN, THREAD, Value, op_name, text_of
 from .locals import assigns
-from .program import declare
+from .program import Storage, declare
 from .repetition import SHORTEST
 from .walk import Walk
 
@@ -64,7 +64,7 @@ class Statements:
         else:
             self.t.charge(predicate, branches=1 if predicate.flags & RUN else 0)
             with self.t.block(f"if {self.t.uniform(predicate)}:"):
-                self.visit(s.block.body)
+                self._whole([s.block.body])
 
     _visit_BlockRealize = _visit_SBlockRealize
 
@@ -73,7 +73,7 @@ class Statements:
         if key == "kWarpSpecializationScope":
             numbers = [int(n) for n in s.node]
             self._scope_ws = (numbers[0], numbers[1])
-            self.t.issue(_join_before_roles)
+            self.t.issue(_join_before_roles(self.t.usage.loaded))
         elif key == "threadblock_swizzle_pattern":
             args = [a.value for a in s.value.args]
             self.t.swizzle = (str(args[0]), int(args[1]))
@@ -158,11 +158,20 @@ class Statements:
             self._thread_if(value, parts, else_case)
             return
         with self.t.block(f"if {self.t.uniform(value)}:"), self.t.counting():
-            for part in parts:
-                self.visit(part.then_case)
+            self._whole([p.then_case for p in parts[:-1]])
+            entered = self.t.time
+            self.visit(parts[-1].then_case)
         if else_case is not None:
             with self.t.block("else:"), self.t.counting():
                 self.visit(else_case)
+        self.t.stretch(entered)
+
+    def _whole(self, sides: Iterable[Any]) -> None:
+        """Translate what stands in conditional statements: the compiler sees each as one use of the buffers in it."""
+        for side in sides:
+            entered = self.t.time
+            self.visit(side)
+            self.t.stretch(entered)
 
     def _thread_if(self, value: Value, parts: list[Any], else_case: Any) -> None:
         from .ops.registers import role_registers
@@ -170,7 +179,7 @@ class Statements:
         branch = self.t.fresh("k")
         sides = [p.then_case for p in parts]
         registers = role_registers(self.t, sides, else_case, self._scope_ws)
-        self._scope_ws = None
+        automatic, self._scope_ws = self._scope_ws is not None, None
         first = self.t.locals.stored_in(sides)
         second = self.t.locals.stored_in([else_case] if else_case is not None else [])
         touched = sorted({*first, *second})
@@ -181,8 +190,9 @@ class Statements:
         with self.t.block(f"if {branch}.then is not None:"), self.t.counting():
             self.t.line(f"R.active = {branch}.then")
             registers(0)
-            for side in sides:
-                self.visit(side)
+            self._whole(sides[:-1])
+            entered = self.t.time
+            self.visit(sides[-1])
         if touched:
             pairs = ", ".join(touched)
             saved = ", ".join(f"{branch}_{n}" for n in touched)
@@ -192,6 +202,8 @@ class Statements:
                 self.t.line(f"R.active = {branch}.other")
                 registers(1)
                 self.visit(else_case)
+        if not automatic:  # the compiler looks into roles that it made itself
+            self.t.stretch(entered)
         self._breakable.pop()
         self.t.line(f"R.active = {branch}.parent")
         for name in touched:
@@ -225,12 +237,17 @@ class Statements:
             self.t.line(f"{prefix} = R.loop")
             self.t.line(f"{prefix}_ = {prefix} + ', {label}=' if {prefix} else '{label}='")
         self._breakable.append(True)
+        self.t.around.append(label)
+        self.t.line(f"{prefix}at = R.at")
         with self.t.loop(name, start, extent, repeats=not unrolled and (extent.const is None or extent.const >= SHORTEST)):
+            self.t.line(f"R.at = {prefix}at + '{label}=' + str({name}) + ', '")
             if not unrolled:
                 self.t.line(f"R.loop = {prefix}_ + str({name})")
             with self.t.counting(0 if unrolled else 1, 0 if unrolled else 1):
                 self.visit(s.body)
+        self.t.around.pop()
         self._breakable.pop()
+        self.t.line(f"R.at = {prefix}at")
         if not unrolled:
             self.t.line(f"R.loop = {prefix}")
             self.t.in_serial -= 1
@@ -244,6 +261,7 @@ class Statements:
         self.t.line(f"{count} = 0")
         self._breakable.append(True)
         self.t.in_serial += 1
+        self.t.around.append("while")
         with self.t.block("while True:"), self.t.counting():
             self.t.charge(value, branches=1)
             with self.t.block(f"if not {self.t.uniform(value)}:"):
@@ -252,6 +270,7 @@ class Statements:
             with self.t.block(f"if {count} > {MAX_WHILE}:"):
                 self.t.line(f"raise ENDLESS({text_of(s)!r})")
             self.visit(s.body)
+        self.t.around.pop()
         self.t.in_serial -= 1
         self._breakable.pop()
         self.t.stretch(entered)
@@ -273,6 +292,7 @@ class Statements:
         call = s.value
         if type(call).__name__ != "Call":
             return
+        self.t.rules.at(s)
         from .ops import handler
         from .ops.nest import element_call_of
 
@@ -318,10 +338,17 @@ def endless(text: str) -> FrontendError:
     return FrontendError(f"the loop runs more than {MAX_WHILE} times", where=text)
 
 
-def _join_before_roles(walk: Walk) -> None:
-    """The barrier between loads that stand before the roles and the roles themselves."""
-    if walk.records and any(r[0] == "tma_load" for r in walk.records[-8:]):
-        walk.sync()
+def _join_before_roles(loaded: Collection[Storage]) -> Callable[[Walk], None]:
+    """The barrier between loads that stand before the roles and the roles themselves, and, where the roles are entered again,
+    between tiles that were read since the last barrier and the loads that fill them anew."""
+    def join(walk: Walk) -> None:
+        if not walk.shared.implicit_sync:
+            return
+        reads, writes = walk.hazards.reads, walk.hazards.writes
+        if any(reads.get(s) or any(who.whole for _, who in writes.get(s, ())) for s in loaded):
+            walk.sync()
+
+    return join
 
 
 def _join_ifs(parts: Iterable[Any]) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +17,9 @@ class Access:
     """One access of shared memory by a warp set.
 
     `mapping` names how elements go to threads: equal mappings of one box touch each element by the same thread. `engine` is
-    "cp_async" for copies whose overlap with each other needs no barrier.
+    "cp_async" or "tma" for asynchronous copies, whose overlap with each other needs no barrier. `pointer` tells how the address
+    is given: "" by index (loads and stores), "tile" by the address of a tile (wgmma, TMA, a workspace), "lane" by an address that
+    each lane computes (cp.async, ldmatrix, stmatrix).
     """
 
     storage: Storage
@@ -25,36 +28,49 @@ class Access:
     write: bool
     mapping: Any = None
     engine: str = ""
+    pointer: str = ""
 
 
 @dataclass
 class Hazards:
-    """Accesses since the last barrier, by buffer; `aliases` are buffers that share bytes after the merge of shared memory."""
+    """Accesses since the last barrier, by buffer, with the loop iteration they were made in (last); `aliases` are buffers that
+    share bytes after the merge of shared memory.
+
+    The compiler sees dynamic shared memory as one buffer, and proves two accesses apart if both go by index, or both by the
+    address of a tile. All others conflict if one of them writes, whatever buffers they mean.
+    """
 
     aliases: dict[Storage, list[Storage]] = field(default_factory=dict)
-    reads: dict[Storage, dict[tuple[Access, Active], None]] = field(default_factory=dict)
-    writes: dict[Storage, dict[tuple[Access, Active], None]] = field(default_factory=dict)
+    reads: dict[Storage, dict[tuple[Access, Active], str]] = field(default_factory=dict)
+    writes: dict[Storage, dict[tuple[Access, Active], str]] = field(default_factory=dict)
+    #: Who accessed dynamic memory, by pointer, write and engine.
+    kinds: dict[tuple[str, bool, str], dict[Active, str]] = field(default_factory=dict)
 
-    def conflicts(self, access: Access, active: Active) -> bool:
-        """Whether `access` by `active` must wait for an earlier access by another warp of its set."""
+    def conflicts(self, access: Access, active: Active) -> Iterator[str]:
+        """The loop iterations of earlier accesses by another warp of its set that `access` by `active` must wait for."""
         storage = access.storage
-        if self._meets(self.writes.get(storage), access, active, same=True):
-            return True
-        if access.write and self._meets(self.reads.get(storage), access, active, same=True):
-            return True
-        for other in self.aliases.get(storage, ()):
-            if self._meets(self.writes.get(other), access, active, same=False):
-                return True
-            if access.write and self._meets(self.reads.get(other), access, active, same=False):
-                return True
-        return False
+        if storage.dynamic:
+            yield from self._unproven(access, active)
+        for other, same in ((storage, True), *((o, False) for o in self.aliases.get(storage, ()))):
+            yield from self._meets(self.writes.get(other), access, active, same=same)
+            if access.write:
+                yield from self._meets(self.reads.get(other), access, active, same=same)
+
+    def _unproven(self, access: Access, active: Active) -> Iterator[str]:
+        """Accesses by a warp of the set that the compiler cannot prove apart from this one."""
+        for (pointer, write, engine), users in self.kinds.items():
+            if not users or not (write or access.write) or (pointer == access.pointer and pointer != "lane"):
+                continue
+            if write and access.write and engine and access.engine:
+                continue
+            for who, loop in users.items():
+                if (who is active or set(who.warps) & set(active.warps)) and (len(active.warps) > 1 or who.warps != active.warps):
+                    yield loop
 
     @staticmethod
-    def _meets(earlier: dict[tuple[Access, Active], None] | None, access: Access, active: Active, *, same: bool) -> bool:
-        if not earlier:
-            return False
+    def _meets(earlier: dict[tuple[Access, Active], str] | None, access: Access, active: Active, *, same: bool) -> Iterator[str]:
         warps = active.warps
-        for old, who in earlier:
+        for (old, who), loop in (earlier or {}).items():
             if who is not active and not set(who.warps) & set(warps):
                 continue
             if len(warps) == 1 and who.warps == warps:
@@ -66,19 +82,23 @@ class Hazards:
                 if old.mapping is not None and old.mapping == access.mapping and who is active \
                         and old.origin == access.origin and old.extent == access.extent:
                     continue
-                if old.write and access.write and old.engine == access.engine == "cp_async":
-                    continue
-            return True
-        return False
+            if old.write and access.write and old.engine and access.engine:
+                continue
+            yield loop
 
-    def add(self, access: Access, active: Active) -> None:
-        """Remember `access`."""
+    def add(self, access: Access, active: Active, loop: str) -> None:
+        """Remember `access`, made in a loop iteration such as "k=3, "."""
         table = self.writes if access.write else self.reads
-        table.setdefault(access.storage, {})[access, active] = None
+        table.setdefault(access.storage, {})[access, active] = loop
+        if access.storage.dynamic:
+            self.kinds.setdefault((access.pointer, access.write, access.engine), {})[active] = loop
 
     def clear(self, active: Active) -> None:
         """A barrier over `active`: forget what its warps did."""
         inside = set(active.warps)
+        for users in self.kinds.values():
+            for who in [w for w in users if active.whole or inside.issuperset(w.warps)]:
+                del users[who]
         for table in (self.reads, self.writes):
             for storage in list(table):
                 entries = table[storage]
@@ -87,3 +107,17 @@ class Hazards:
                 else:
                     for key in [k for k in entries if inside.issuperset(k[1].warps)]:
                         del entries[key]
+
+
+def left_loops(earlier: str, now: str) -> list[str]:
+    """Loops that a barrier between two accesses need not be in, outermost first: those that were entered after the earlier one.
+
+    The arguments are loop iterations such as "t=0, k=3, ". A loop of which the two are different iterations keeps the barrier.
+    """
+    before, after = (text.split(", ")[:-1] for text in (earlier, now))
+    same = 0
+    while same < min(len(before), len(after)) and before[same] == after[same]:
+        same += 1
+    if same < min(len(before), len(after)) and before[same].split("=")[0] == after[same].split("=")[0]:
+        same += 1
+    return [text.split("=")[0] for text in after[same:]]

@@ -7,20 +7,26 @@ their origins as arguments; the function is then run by a :class:`~.walk.Walk` f
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import FrontendError, UnknownStatement
 from .expr import BLOCK, LOOP, OPAQUE, RUN, THREAD, Value, is_float, text_of
 from .layouts import Layouts
 from .locals import Locals, scan_locals
+from .memory import BULK_ALIGN, RUN_ALIGN
 from .probe import probe_of
 from .program import Program, Storage
+from .rules import Rules
 from .statements import Statements, endless
 from .steering import steering
 from .walk import Walk
+from .widths import swizzle_span
+
+if TYPE_CHECKING:
+    from .exact import KernelFacts
 
 
 @dataclass(frozen=True)
@@ -43,14 +49,26 @@ class Usage:
 
     spans: dict[Storage, list[int]] = field(default_factory=dict)
     generic: set[Storage] = field(default_factory=set)  #: shared buffers written by st.shared or cp.async (not TMA)
-    swizzled: set[Storage] = field(default_factory=set)
+    swizzled: set[Storage] = field(default_factory=set)  #: operands of tensor cores
+    loaded: set[Storage] = field(default_factory=set)  #: filled by TMA
+    stored: dict[Storage, int] = field(default_factory=dict)  #: swizzle of tiles that TMA stores, unless they are operands
+
+    def swizzle(self, storage: Storage) -> int:
+        """Swizzle span of a shared buffer in bytes."""
+        return swizzle_span(storage) if storage in self.swizzled else self.stored.get(storage, 0)
+
+    def aligned(self) -> dict[Storage, int]:
+        """Bytes that the tiles of TMA and wgmma start at multiples of."""
+        return {s: BULK_ALIGN[self.swizzle(s)] if s in self.swizzled or s in self.loaded or self.stored[s] else RUN_ALIGN
+                for s in (*self.swizzled, *self.loaded, *self.stored)}
 
 
 class Translator:
     """Builds the program of one kernel; what it learns on the way (layouts, usage, warnings) is read after :meth:`finish`."""
 
-    def __init__(self, program: Program, on_unknown: str = "error") -> None:
+    def __init__(self, program: Program, on_unknown: str = "error", exact: KernelFacts | None = None) -> None:
         self.program, self.on_unknown = program, on_unknown
+        self.rules = Rules(program.body, exact)  #: what is known of each tile operation
         self.layouts, self.usage = Layouts(), Usage()
         self.warnings: dict[str, None] = {}
         self.swizzle: tuple[str, int] | None = None
@@ -65,7 +83,8 @@ class Translator:
         self._indent = 1
         self._globals: dict[str, Any] = {"NAN": float("nan")}
         self._counted: list[set[str]] = [set()]
-        self._marks: list[tuple[int, Any]] = []  #: first line of each statement
+        self._marks: list[tuple[int, Any, str]] = []  #: first line of each statement, and the loops around it
+        self.around: list[str] = []  #: loops around the current statement
         self._origin: list[int] = []  #: line of the source text -> line as it was added
         self._file = f"<{program.name}>"
         self._time = 0
@@ -125,7 +144,7 @@ class Translator:
 
     def mark(self, statement: Any) -> None:
         """Lines from here on belong to `statement`."""
-        self._marks.append((len(self._lines), statement))
+        self._marks.append((len(self._lines), statement, "/".join(self.around)))
 
     def where(self, error: BaseException) -> str:
         """The statement whose line of the program raised `error`."""
@@ -134,9 +153,22 @@ class Translator:
             if trace.tb_frame.f_code.co_filename == self._file:
                 number = trace.tb_lineno
             trace = trace.tb_next
+        mark = self._mark_of(number)
+        return text_of(mark[1]) if mark else self.program.name
+
+    def region_of(self, number: int, without: Sequence[str] = ()) -> str:
+        """The loops around a line of the program, such as "t/k", up to the first that is in `without`."""
+        mark = self._mark_of(number)
+        names = mark[2].split("/") if mark and mark[2] else []
+        for name in reversed(without):
+            if name in names:
+                del names[len(names) - 1 - names[::-1].index(name):]
+        return "/".join(names)
+
+    def _mark_of(self, number: int) -> tuple[int, Any, str] | None:
         at = self._origin[number - 1] if 0 < number <= len(self._origin) else -1
-        found = [s for line, s in self._marks if line <= at]
-        return text_of(found[-1]) if found else self.program.name
+        found = [m for m in self._marks if m[0] <= at]
+        return found[-1] if found else None
 
     def issue(self, operation: Callable[..., None], *args: str) -> None:
         """Add a call of a prepared operation; `args` are Python sources."""

@@ -6,7 +6,8 @@ who is active, which block values agree, where tiles lie, what must be recorded.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +19,7 @@ from .contents import Contents, load
 from .layouts import Layouts
 from .program import Program, Storage
 from .repetition import Needs, Repetition
-from .sync import Access, Hazards
+from .sync import Access, Hazards, left_loops
 from .warps import Active
 
 Origin = tuple[Any, ...]
@@ -49,6 +50,8 @@ class Shared:
     implicit_sync: bool = True
     operand_words: float = 0.0  #: registers a thread that hold the mma.sync operands of one step
     warnings: dict[str, None] = field(default_factory=dict)
+    #: Barriers the compiler adds: (line of the program, threads) -> loops around it that the barrier is in front of.
+    barrier_sites: dict[tuple[int, int], tuple[str, ...]] = field(default_factory=dict)
     tiles: dict[tuple[int, Origin, tuple[int, ...]], TileRef] = field(default_factory=dict)
     controls: dict[tuple[int, int, str], dict[str, Any]] = field(default_factory=dict)
 
@@ -73,6 +76,7 @@ class Walk:
         self.columns: dict[str, Any] = {} if first is None else first.columns
         self.records: list[Record] = []
         self.loop, self.flops = "", 0
+        self.at = ""  #: like `loop`, with the loops that are unrolled: "t=0, s=2, "
         self.attached: dict[tuple[int, ...], int] = {}  #: first record behind the last asynchronous arrival, by warps
         self.named: dict[tuple[str, tuple[int, ...]], int] = {}  #: phases of named barriers, by name and warps
         self.pending: dict[Active, list[Any]] = {}
@@ -314,16 +318,19 @@ class Walk:
             return
         active, hazards = self.active, self.hazards
         for a in accesses:
-            if hazards.conflicts(a, active):
-                self.sync()
+            found = list(hazards.conflicts(a, active))
+            if found:
+                self.sync(hoisted=min((left_loops(earlier, self.at) for earlier in found), key=len))
                 break
         for a in accesses:
-            hazards.add(a, active)
+            hazards.add(a, active, self.at)
 
-    def sync(self, implicit: bool = True, source: str = "sync") -> None:
-        """A barrier over the active warps."""
+    def sync(self, implicit: bool = True, source: str = "sync", hoisted: Sequence[str] = ()) -> None:
+        """A barrier over the active warps. `hoisted`: loops in front of which the compiler puts it, though it is met inside."""
         if len(self.active.warps) > 1 or not implicit:
             self.put("cta_sync", self.active.warps, source, attrs={"implicit": True} if implicit else {})
+            if implicit:
+                self.added_barrier(tuple(hoisted))
         self.hazards.clear(self.active)
 
     def cluster_barrier(self, source: str, *, arrive: bool = True, wait: bool = True, relaxed: bool = False) -> None:
@@ -334,6 +341,17 @@ class Walk:
         if wait:
             for warps in self.active.parts:
                 self.put("cluster_wait", warps, source)
+
+    def added_barrier(self, hoisted: tuple[str, ...]) -> None:
+        """The compiler puts a barrier in front of the statement that is being executed: remember where. One that a later
+        iteration needs as well stays in the loop."""
+        frame, file = sys._getframe(1), f"<{self.shared.program.name}>"
+        while frame is not None and frame.f_code.co_filename != file:
+            frame = frame.f_back  # type: ignore[assignment]
+        if frame is not None:
+            sites, key = self.shared.barrier_sites, (frame.f_lineno, self.active.threads)
+            if len(hoisted) < len(sites.get(key, (*hoisted, ""))):
+                sites[key] = hoisted
 
 
 def _number_columns(condition: Any) -> Any:

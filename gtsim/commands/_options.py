@@ -49,6 +49,16 @@ OnUnknown = Annotated[
         help="What to do about a statement that gtsim cannot interpret.",
     ),
 ]
+Detail = Annotated[
+    str | None,
+    typer.Option(
+        "--detail",
+        metavar="fast|exact",
+        show_default="fast",
+        help="exact asks TileLang's later passes for layouts, TMA boxes, instructions, shared memory and barriers.",
+    ),
+]
+NoCache = Annotated[bool, typer.Option("--no-cache", help="With --detail exact, neither read nor write the cache.")]
 Hw = Annotated[
     str | None, typer.Option("--hw", metavar="NAME|FILE.toml", help="The GPU; see gtsim hw list.", show_default=DEFAULT_HARDWARE)
 ]
@@ -96,9 +106,12 @@ def options(
     metadata: list[str] | None = None,
     pass_config: list[str] | None = None,
     on_unknown: str | None = None,
+    detail: str | None = None,
+    no_cache: bool = False,
 ) -> Options:
     """What the command line asks for, laid over the kernel's `own` options. Raises UsageError and HardwareError."""
-    asked = {"hw": hw, "clock_mhz": clock_mhz, "fidelity": fidelity, "policy": policy, "on_unknown": on_unknown}
+    asked = {"hw": hw, "clock_mhz": clock_mhz, "fidelity": fidelity, "policy": policy, "on_unknown": on_unknown,
+             "detail": detail, "cache": False if no_cache else None}
     made = replace(
         own,
         override_files=(*own.override_files, *(hw_file or ())),

@@ -37,6 +37,8 @@ def check(
     metadata: o.Metadata = None,
     pass_config: o.PassConfig = None,
     on_unknown: o.OnUnknown = None,
+    detail: o.Detail = None,
+    no_cache: o.NoCache = False,
     json: o.Json = None,
     report: o.ShowReport = None,
 ) -> None:
@@ -45,7 +47,7 @@ def check(
     def chosen(own: Options) -> Options:
         return o.options(
             own, hw=hw, hw_file=hw_file, changes=changes, symbol=symbol, metadata=metadata, pass_config=pass_config,
-            on_unknown=on_unknown,
+            on_unknown=on_unknown, detail=detail, no_cache=no_cache,
         )
 
     o.check_json(json)
@@ -74,6 +76,8 @@ def check(
                 metadata=options.metadata,
                 pass_configs=options.pass_configs,
                 on_unknown=options.on_unknown,
+                detail=options.detail,
+                cache=options.cache,
             )
     o.output(found, json, report)
     if not found.ok:

@@ -21,4 +21,9 @@ def section(facts: Facts) -> RenderableType:
     host = "host: " + ", ".join(f"{k} {v:.3f} s" for k, v in named.items()) + f"; {count(r.events)} events"
     versions = ", ".join(f"{k} {v}" for k, v in r.versions.items() if v and k in ("gtsim", "tilelang"))
     hashes = ", ".join(f"{k} {v}" for k, v in r.hashes.items())
-    return titled("Run", Text("\n".join([size, host, f"{versions}; {hashes}"]), style="dim"))
+    lines = [size, host, f"{versions}; {hashes}"]
+    meta = facts.graph.meta
+    if meta.get("detail") == "exact":
+        lines.append(f"facts: by the compiler; {meta.get('facts_compared', 0)} compared with the rules, "
+                     f"{len(meta.get('facts_differ', ()))} differ; registers by {meta.get('registers_from', 'rule')}")
+    return titled("Run", Text("\n".join(lines), style="dim"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...errors import UnknownStatement
+from ..bulk import store_swizzle
 from ..expr import text_of
 from ..translate import Translator
 from . import tile_op
@@ -23,8 +24,9 @@ def atomic(t: Translator, call: Any) -> None:
     marks = {str(k): v for k, v in dict(call.annotations or {}).items()}
     t.touch(src.storage)
     if src.storage.scope == "shared" and "use_tma" in marks and int(marks["use_tma"]):
-        operation = TmaStore(src, dst, blocking=True, fence=src.storage in t.usage.generic)
-        operation.attrs = {**operation.attrs, "reduce": True}
+        t.usage.stored.setdefault(src.storage, store_swizzle(dst, src.storage))
+        operation = TmaStore(t, src, dst, blocking=True, fence=src.storage in t.usage.generic)
+        operation.more = {"reduce": True}
         t.issue(operation, t.origins(src), t.origins(dst))
         return
     steps = ["atomic"]

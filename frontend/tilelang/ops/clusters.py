@@ -89,7 +89,7 @@ def multicast_load(t: Translator, src: Region, dst: Region, name: str, arrive: b
         FrontendError: it names CTAs that the cluster lacks.
     """
     check_mask(mask, t.program.cluster, text_of(call))
-    load = MulticastLoad(src, dst, name, arrive, every)
+    load = MulticastLoad(t, src, dst, name, arrive, every)
     load.mask = mask
     return load
 
@@ -105,7 +105,7 @@ def multicast_copy(t: Translator, call: Any, src: Region, dst: Region, mask: int
         name = f"{base}_{len(names)}"
     t.program.barriers.append(BarrierArray(name, [1]))
     t.touch(src.storage, dst.storage)
-    t.usage.swizzled.add(dst.storage)
+    t.usage.loaded.add(dst.storage)
     load = multicast_load(t, src, dst, name, True, 0, mask, call)
 
     def operation(walk: Walk, source: tuple[Any, ...], target: tuple[int, ...]) -> None:

@@ -14,7 +14,7 @@ from ..translate import Region, Translator
 from ..walk import Walk
 from ..widths import linear_row_bytes, mma_access_bytes, row_alignment, vector_elements
 from . import tile_op
-from .tma import TmaStore
+from .tma import store
 
 
 class Copy:
@@ -38,13 +38,16 @@ class Copy:
             if memory.scope == "global":
                 access, row = mma_access_bytes(memory)
                 return {"access_bytes": access, "row_bytes": row}
-            matrix = self.hopper or step == "shared_load"
-            return {"access_bytes": 16 if matrix and memory.bits == 16 else mma_access_bytes(memory)[0]}
+            return {"access_bytes": 16 if self._by_matrix(memory, step == "shared_load") else mma_access_bytes(memory)[0]}
         width = self.width(threads)
         attrs = {"access_bytes": max(width * memory.bits // 8, 1)}
         if memory.scope == "global":
             attrs["row_bytes"] = max(linear_row_bytes(memory, width, inner), 1)
         return attrs
+
+    def _by_matrix(self, memory: Storage, load: bool) -> bool:
+        """Whether ldmatrix or (from Hopper on) stmatrix moves a tensor-core fragment."""
+        return (self.hopper or load) and memory.bits == 16
 
     def width(self, threads: int) -> int:
         """Elements a thread moves with one instruction."""
@@ -115,7 +118,8 @@ class Copy:
         engine = "cp_async" if self.steps == ["cp_async"] else ""
         for region, at, write in ((self.src, src, False), (self.dst, dst, True)):
             if region.storage.scope == "shared":
-                out.append(Access(region.storage, at, region.extents, write, mapping, engine))
+                pointer = "lane" if engine or (fragment and self._by_matrix(region.storage, not write)) else ""
+                out.append(Access(region.storage, at, region.extents, write, mapping, engine, pointer))
         return tuple(out)
 
 
@@ -201,9 +205,10 @@ def copy(t: Translator, call: Any) -> None:
     t.touch(src.storage, dst.storage)
     follow(t, src, dst)
     scopes = (src.storage.scope, dst.storage.scope)
-    if scopes == ("shared", "global") and _tma_store_possible(t, src, dst, marks):
-        t.usage.swizzled.add(src.storage)
-        t.issue(TmaStore(src, dst, blocking=True, fence=src.storage in t.usage.generic), t.origins(src), t.origins(dst))
+    exact = t.rules.exact
+    tma = _tma_store_possible(t, src, dst, marks) if exact is None else "tma_store" in exact.units
+    if scopes == ("shared", "global") and tma:
+        store(t, src, dst, blocking=True)
         return
     if [src.extents[d] for d in src.dims] != [dst.extents[d] for d in dst.dims]:
         raise UnknownStatement("a copy between tiles of different shapes is not supported", where=text_of(call))
@@ -213,7 +218,7 @@ def copy(t: Translator, call: Any) -> None:
     steps = _steps(t, src, dst, marks, asynchronous)
     if "cp_async" in steps and not own:
         inner = dst.extents[-1] * dst.storage.bits // 8
-        if inner % 4:
+        if inner % 4 if exact is None else "cp_async" not in exact.units:
             steps = ["global_load", "shared_store"]
     if scopes[1] == "shared":
         t.usage.generic.add(dst.storage)
@@ -229,7 +234,9 @@ def copy(t: Translator, call: Any) -> None:
                         tuple(dst.extents[d] for d in dst.dims) or (1,), dtype)
         if scopes == ("global", "shared") and t.in_serial:
             t.staging.append(via)
-    t.issue(Copy(t, src, dst, steps, via), t.origins(src), t.origins(dst))
+    operation = Copy(t, src, dst, steps, via)
+    t.rules.says(operation.source, lambda: {"unit": "cp_async" if "cp_async" in steps else "threads"})
+    t.issue(operation, t.origins(src), t.origins(dst))
     if own:
         from .groups import Commit
 

@@ -47,18 +47,25 @@ class Gemm:
         self.a_shared, self.b_shared = a.storage.scope == "shared", b.storage.scope == "shared"
         self.source = f"gemm({a.storage.name}, {b.storage.name} -> {c.storage.name})"
         self.generic = t.usage.generic
+        facts = t.rules.exact
+        self.exact = facts.tensor_core if facts is not None else None
         self._keys: dict[int, str] = {}
-        self._grids: dict[int, Grid] = {}
-        self._plans: dict[Any, list[Any]] = {}
+        self._grids: dict[tuple[int, str], Grid] = {}
+        self._plans: dict[Any, tuple[dict[str, Any], list[Any]]] = {}
         self._accesses: dict[Any, tuple[Access, ...]] = {}
         self._tiles: dict[Any, Any] = {}
         self.warn, self.text = t.warn, text_of(call)
+
+    def by_rule(self) -> dict[str, Any]:
+        """Facts by rule, named as in :class:`~..exact.TensorCoreFacts`; None for what differs between executing warp sets."""
+        said = [rule for rule, _ in self._plans.values()]
+        return {k: v if all(s[k] == v for s in said) else None for k, v in said[0].items()} if said else {}
 
     def instruction(self, warps: int) -> str:
         """`wgmma` or `mma`: the compiler's choice for a set of that many warps."""
         key = self._keys.get(warps)
         if key is None:
-            key = self._keys[warps] = self._ask_instruction(warps)
+            key = self._keys[warps] = self.exact.unit if self.exact is not None else self._ask_instruction(warps)
         return key
 
     def _ask_instruction(self, warps: int) -> str:
@@ -84,29 +91,45 @@ class Gemm:
 
     def grid(self, warps: int) -> Grid:
         """How many warps share the rows and the columns."""
-        found = self._grids.get(warps)
+        return self._partition(warps, self.instruction(warps))
+
+    def _partition(self, warps: int, unit: str) -> Grid:
+        found = self._grids.get((warps, unit))
         if found is None:
             policy = self.call.op.get_attr("TLOpBuilder")(self.call.args, self.call.annotations).policy
             try:
                 with self.target:
-                    m, n = policy.compute_warp_partition(self.m, self.n, warps * 32, self.target,
-                                                         f"cuda.{self.instruction(warps)}")
-            except FrontendError:
-                raise
+                    m, n = policy.compute_warp_partition(self.m, self.n, warps * 32, self.target, f"cuda.{unit}")
             except Exception as e:
                 last = [ln for ln in str(e).strip().split("\n") if ln.strip()]
                 raise FrontendError(shorten(last[-1], 200) if last else "no warp partition exists", where=self.text,
                                     fix="Adjust the threads or the tile.") from e
-            found = self._grids[warps] = Grid(int(m), int(n))
+            found = self._grids[warps, unit] = Grid(int(m), int(n))
         return found
 
-    def _plan(self, walk: Walk) -> list[Any]:
+    def _rule(self, warps: int) -> dict[str, Any]:
+        """The instructions of one warpgroup (wgmma) or warp (mma) by rule."""
+        unit = self._ask_instruction(warps)
+        grid = self._partition(warps, unit)
+        bits = max(self.a.storage.bits, 8)
+        rows, columns = max(self.m // grid.m, 1), max(self.n // grid.n, 1)
+        if unit == "wgmma":
+            width, depth = wgmma_width(columns), _WGMMA_K.get(bits, 16)
+            count = max(4 * rows // 64, 1) * (columns // width) * (self.work_k // depth)
+            return {"unit": unit, "shape": f"m64n{width}k{depth}", "instructions": count, "a_register": not self.a_shared}
+        depth = _MMA_K.get(bits, 16)
+        count = max(rows // 16, 1) * max(columns // 8, 1) * max(self.work_k // depth, 1)
+        return {"unit": unit, "shape": f"m16n8k{depth}", "instructions": count, "a_register": False}
+
+    def _plan(self, walk: Walk) -> tuple[dict[str, Any], list[Any]]:
         active = walk.active
         warps = len(active.warps)
         if active.threads != 32 * warps:
             raise FrontendError(f"a product needs whole warps, {active.threads} threads execute it", where=self.text,
                                 fix="Launch a multiple of 32 threads.")
-        kind, grid = self.instruction(warps), self.grid(warps)
+        rule = self._rule(warps)
+        made = rule if self.exact is None else {k: getattr(self.exact, k) for k in rule}
+        kind, grid = made["unit"], self._partition(warps, made["unit"])
         bits = max(self.a.storage.bits, 8)
         rows_a_warp, cols_a_warp = max(self.m // grid.m, 1), max(self.n // grid.n, 1)
         plan, first = [], 0
@@ -114,22 +137,23 @@ class Gemm:
             r0, r1, c0, c1 = grid.box(self.m, self.n, first, len(part))
             first += len(part)
             m, n = r1 - r0, c1 - c0
+            attrs = {"m": m, "n": n, "k": self.work_k, "dtype": self.dtype, "instruction": made["shape"],
+                     "instructions": made["instructions"]}
             if kind == "wgmma":
-                width, depth = wgmma_width(cols_a_warp), _WGMMA_K.get(bits, 16)
-                count = max(4 * rows_a_warp // 64, 1) * (cols_a_warp // width) * (self.work_k // depth)
-                attrs = {"m": m, "n": n, "k": self.work_k, "dtype": self.dtype,
-                         "instruction": f"m64n{width}k{depth}", "instructions": count, "a_register": not self.a_shared}
+                attrs["a_register"] = made["a_register"]
             else:
-                depth = _MMA_K.get(bits, 16)
-                count = max(rows_a_warp // 16, 1) * max(cols_a_warp // 8, 1) * max(self.work_k // depth, 1)
-                words = (rows_a_warp + cols_a_warp) * depth * bits / 32 / 32
+                words = (rows_a_warp + cols_a_warp) * _MMA_K.get(bits, 16) * bits / 32 / 32
                 walk.shared.operand_words = max(walk.shared.operand_words, words)
                 loaded = (rows_a_warp if self.a_shared else 0) + (cols_a_warp if self.b_shared else 0)
-                attrs = {"m": m, "n": n, "k": self.work_k, "dtype": self.dtype,
-                         "instruction": f"m16n8k{depth}", "instructions": count, "a_shared": self.a_shared,
-                         "b_shared": self.b_shared, "smem_bytes": loaded * self.work_k * bits // 8 * len(part)}
+                attrs.update(a_shared=self.a_shared, b_shared=self.b_shared,
+                             smem_bytes=loaded * self.work_k * bits // 8 * len(part))
             plan.append((part, kind, attrs, (r0, m), (c0, n)))
-        return plan
+        return rule, plan
+
+    def _pointer(self, region: Region, kind: str) -> str:
+        """How an operand is read: by descriptor, by ldmatrix (16-bit elements, or rows of K of any type), or by plain loads."""
+        along = not self.trans_a if region is self.a else self.trans_b
+        return "tile" if kind == "wgmma" else "lane" if region.storage.bits == 16 or along else ""
 
     def _sub(self, region: Region, origin: tuple[int, ...], rows: tuple[int, int], cols: tuple[int, int]) -> Any:
         at, extent = list(origin), list(region.extents)
@@ -142,13 +166,15 @@ class Gemm:
         """Record one node a warpgroup."""
         active = walk.active
         walk.flops += 2 * self.m * self.n * self.k
-        plan = self._plans.get(active)
-        if plan is None:
-            plan = self._plans[active] = self._plan(walk)
+        known = self._plans.get(active)
+        if known is None:
+            known = self._plans[active] = self._plan(walk)
+        plan = known[1]
         accesses = self._accesses.get((a, b))
         if accesses is None:
             accesses = self._accesses[a, b] = tuple(
-                Access(r.storage, o, r.extents, False) for r, o in ((self.a, a), (self.b, b)) if r.storage.scope == "shared")
+                Access(r.storage, o, r.extents, False, pointer=self._pointer(r, plan[0][1]))
+                for r, o in ((self.a, a), (self.b, b)) if r.storage.scope == "shared")
         if accesses:
             walk.access(accesses)
         for i, (part, kind, attrs, rows, cols) in enumerate(plan):
@@ -188,6 +214,7 @@ def gemm(t: Translator, call: Any) -> None:
     if c.storage.scope != "fragment":
         raise FrontendError(f"a GEMM that accumulates in {c.storage.scope} memory is not supported yet", where=text_of(call))
     operation = Gemm(t, call, a, b, c)
+    t.rules.says(operation.source, operation.by_rule)
     t.layouts.gemm(c.storage, operation.m, operation.n, operation.grid)
     if a.storage.scope == "fragment":
         t.layouts.gemm(a.storage, operation.m, operation.work_k, lambda warps: Grid(operation.grid(warps).m, 1))

@@ -242,7 +242,7 @@ class Elementwise:
         attrs = {a.key: self._lane_width(a) if self.by_thread else self._width_attrs(a, mma, width, inner) for a in memories}
         rounded = {op: round(n, 4) for op, n in mix.items() if n > 1e-9}
         plan = [(s, {"elements": s.elements, "depth": depth, **rounded}) for s in self._shares(active)]
-        mapping = None if mma or self.by_thread else (self.extents, width)
+        mapping = None if mma or self.by_thread else (tuple(e for e in self.extents if e != 1), width)
         return plan, attrs, mapping, bool(rounded)
 
     def _lane_width(self, access: TileAccess) -> dict[str, Any]:
@@ -341,7 +341,7 @@ class Elementwise:
                     if self.by_thread and all(i in a.used for i, x in enumerate(self.loops) if x.axis >= 0 and x.extent > 1):
                         same = ("thread", a.key[1:])
                     engine = "cp_async" if self.kinds.get(a.key) == "cp_async" else ""
-                    found.append(Access(a.storage, start, extent, write, same, engine))
+                    found.append(Access(a.storage, start, extent, write, same, engine, "lane" if engine else ""))
         if found:
             walk.access(tuple(found))
 

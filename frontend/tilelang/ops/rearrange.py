@@ -145,6 +145,7 @@ def im2col(t: Translator, call: Any) -> None:
         return
     name, slot = t.slot(marks["barrier"])
     t.usage.swizzled.add(column.storage)
-    load = TmaLoad(tile, column, name, "emit_arrive" in marks and bool(int(marks["emit_arrive"])), 0)
-    load.attrs = {"tensor_map": True, "box": (1, 1, min(math.prod(tile.extents[:3]), 256), tile.extents[3])}
+    t.usage.loaded.add(column.storage)
+    load = TmaLoad(t, tile, column, name, "emit_arrive" in marks and bool(int(marks["emit_arrive"])), 0)
+    load.given = {"tensor_map": True, "box": (1, 1, min(math.prod(tile.extents[:3]), 256), tile.extents[3])}
     t.issue(load, t.origins(tile), t.origins(column), slot)

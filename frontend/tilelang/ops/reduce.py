@@ -26,8 +26,7 @@ class Reduce:
         self.extents = src.extents
         if src.storage.scope == "shared":
             self.register = t.scratch(f"{src.storage.name}.reg", src.extents, src.storage.dtype)
-        threads = t.program.threads
-        self.workspace = t.scratch("reduce_workspace", (threads,), dst.storage.dtype, scope="shared")
+        self.workspace = t.scratch(f"reduce_workspace{t.time}", (author_threads(t),), dst.storage.dtype, scope="shared")
         self._plans: dict[Any, Any] = {}
 
     def spread(self, warps: int, threads: int) -> tuple[int, int, int]:
@@ -77,11 +76,14 @@ class Reduce:
             self._exchange(walk, rounds, repeats, tiles)
 
     def _exchange(self, walk: Walk, rounds: int, repeats: int, tiles: list[Any]) -> None:
-        """The butterfly between warps: each round writes a word a thread, and reads the partner's, between two barriers."""
+        """The butterfly between warps: each round writes a word a thread, and reads the partner's, between two barriers. It goes
+        over the results in a loop, in which the compiler guards the workspace by one more barrier."""
         warps = walk.active.warps
-        for repeat in range(repeats):
-            if repeat:
-                walk.put("cta_sync", warps, self.source, attrs=_IMPLICIT)
+        use = (Access(self.workspace, (0,), self.workspace.shape, True, pointer="tile"),)
+        for _ in range(repeats):
+            if repeats > 1 and walk.shared.implicit_sync:
+                walk.sync()
+            walk.access(use)
             for _ in range(rounds):
                 walk.put("cta_sync", warps, self.source, attrs=_IMPLICIT)
                 for part, tile in tiles:
@@ -89,12 +91,11 @@ class Reduce:
                 walk.put("cta_sync", warps, self.source, attrs=_IMPLICIT)
                 for part, tile in tiles:
                     walk.put("shared_load", part, self.source, (self._slice(walk, warps),), (tile,), _FOUR)
-        walk.hazards.clear(walk.active)
 
     def _slice(self, walk: Walk, warps: tuple[int, ...]) -> Any:
         """The workspace of these warps, a word a thread."""
         total = self.workspace.shape[0]
-        start = min(warps[0] * 32, total - 1)
+        start = min((warps[0] - walk.active.warps[0]) * 32, total - 1)
         return walk.tile(self.workspace, (start,), (min(32 * (warps[-1] - warps[0] + 1), total - start),))
 
     def _attrs(self, share: Any, steps: int, rounds: int) -> dict[str, Any]:
@@ -116,6 +117,12 @@ class Reduce:
         return walk.tile(self.dst.storage, at, sizes)
 
 
+def author_threads(t: Translator) -> int:
+    """Threads of the author's launch, without the producer warpgroup that the compiler adds."""
+    launch = t.program.annotations.get("tl.launch_threads")
+    return math.prod(int(n) for n in launch) if launch is not None else t.program.threads
+
+
 _IMPLICIT = {"implicit": True}
 _FOUR = {"access_bytes": 4}
 
@@ -132,7 +139,7 @@ def reduce(t: Translator, call: Any) -> None:
         t.layouts.vector(dst.storage, src.storage, 1 - dim)
     marks = {str(k): v for k, v in dict(call.annotations or {}).items()}
     operation = Reduce(t, src, dst, op, dim, clear, int(marks.get("batch", 1)))
-    t.touch(src.storage)
+    t.touch(src.storage, operation.workspace)
     t.forget(dst.storage)
     t.reductions.append((operation, t.time + 1))
     t.issue(operation, t.origins(src), t.origins(dst))
