@@ -98,3 +98,19 @@ def uneven():
                 T.copy(x, Y[k, 0])
 
     return uneven_kernel
+
+
+def staged_by_tma(width=128):
+    """Tiles go through shared memory by TMA both ways."""
+
+    @T.prim_func
+    def staged_kernel(X: T.Tensor((512, 512), "float16"), Y: T.Tensor((512, 512), "float16")):
+        with T.Kernel(512 // width, 4, threads=128) as (bx, by):
+            s = T.alloc_shared((128, width), "float16")
+            loaded = T.alloc_barrier([128])
+            T.tma_copy(X[by * 128, bx * width], s, barrier=loaded[0])
+            T.mbarrier_arrive(loaded[0])
+            T.mbarrier_wait_parity(loaded[0], 0)
+            T.copy(s, Y[by * 128, bx * width])
+
+    return staged_kernel
