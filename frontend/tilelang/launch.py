@@ -13,6 +13,9 @@ from .program import Program, Storage
 REGISTER_FILE = 65536  #: 32-bit registers of an SM
 MAX_REGISTERS = 255  #: 32-bit registers of a thread
 BASE_REGISTERS = 32  #: addresses, counters, temporaries (observed floor of TileLang kernels, TILELANG_IR section 18)
+#: The same without tensor cores: ptxas 13.5 gives an element-wise kernel 16 with 8 words of tiles (fp32), 19 with as many
+#: (fp16), and an RMS norm 125 with 104.
+SIMPLE_REGISTERS = 16
 
 
 def block_coordinates(grid: tuple[int, int, int]) -> Any:
@@ -56,7 +59,7 @@ def launch_positions(grid: tuple[int, int, int], swizzle: tuple[str, int] | None
 
 
 def registers_per_thread(program: Program, storages: Iterable[Storage], *, reallocates: bool, math_threads: int,
-                         operand_words: float = 0.0, staging: Iterable[Storage] = ()) -> int:
+                         tensor_cores: bool = True, operand_words: float = 0.0, staging: Iterable[Storage] = ()) -> int:
     """Registers a thread at launch: the compiler's cap where roles reallocate, else an estimate from the register tiles.
 
     Args:
@@ -64,6 +67,7 @@ def registers_per_thread(program: Program, storages: Iterable[Storage], *, reall
         storages: all buffers; fragments and local arrays count as live at once.
         reallocates: the kernel changes register counts at run time (setmaxnreg).
         math_threads: threads that hold the fragments.
+        tensor_cores: whether the kernel uses them; others have fewer addresses and counters.
         operand_words: registers of one step's mma.sync operands; ptxas keeps two steps in flight (144 registers for a 128x128
             tile on 256 threads, 238 on 128 threads: 32 + accumulator + two steps).
         staging: tiles that pass through registers from global to shared memory inside the main loop.
@@ -76,7 +80,8 @@ def registers_per_thread(program: Program, storages: Iterable[Storage], *, reall
         if s.scope in ("fragment", "local") and "." not in s.name:
             size = s.nbytes / 4
             words += size / math_threads if s.scope == "fragment" else max(size, 1)
-    need = int(-(-(BASE_REGISTERS + words) // 8) * 8)
+    base = BASE_REGISTERS if tensor_cores else SIMPLE_REGISTERS
+    need = max(int(-(-(base + words) // 8) * 8), BASE_REGISTERS)
     return max(min(need, MAX_REGISTERS, cap), 16)
 
 

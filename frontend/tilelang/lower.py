@@ -104,7 +104,7 @@ def _lower(captured: CapturedKernel, symbols: Mapping[str, int] | None, metadata
     math_warps = {w for kind, warps in seen if kind in ("wgmma", "mma", "elementwise", "reduce", "fill") for w in warps}
     builder.registers_per_thread = registers_per_thread(
         program, program.storages, reallocates=reallocates, math_threads=32 * len(math_warps) or program.threads,
-        operand_words=shared.operand_words, staging=translator.staging if flops else ())
+        tensor_cores=flops > 0, operand_words=shared.operand_words, staging=translator.staging if flops else ())
     builder.smem_bytes = memory.nbytes + sum(-(-8 * len(b.counts) // 16) * 16 for b in program.barriers if not b.named)
     if exact is not None:
         facts = compare(translator, shared, exact, memory, builder.smem_bytes, builder.registers_per_thread)
