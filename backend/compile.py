@@ -347,6 +347,7 @@ def compile_program(
         "dram_q16": q16(cycles_per_byte),
         "dram_turn_q16": q16(cycles_per_byte * hw.dram.turnaround_fraction),
         "l2_capacity": int(hw.l2.capacity_bytes * hw.l2.usable_fraction),
+        "l2_foreign": int(hw.l2.capacity_bytes * hw.l2.usable_fraction * hw.l2.dirty_at_start),
         "l2_near": ticks(hw.l2.latency_near_cycles),
         "l2_far": ticks(hw.l2.latency_far_cycles),
         "dram_latency": ticks(hw.dram.latency_cycles),

@@ -170,6 +170,8 @@ class L2(Table):
     sector_bytes: Count = Field(description="sector, bytes")
     latency_near_cycles: Cycles = Field(description="hit in the SM's own partition, from issue to use")
     latency_far_cycles: Cycles = Field(description="hit in the other partition, from issue to use")
+    dirty_at_start: float = Field(default=0.0, ge=0, le=1, description="share that holds another program's modified lines when "
+                                  "the kernel starts: 0 empty, 1 as after a flush by writing")
 
     @model_validator(mode="after")
     def _lines_hold_sectors(self) -> "L2":

@@ -71,6 +71,8 @@ Machine machine_of(const nb::dict& d) {
   m.dram_q16 = integer(d, "dram_q16");
   m.dram_turn_q16 = integer(d, "dram_turn_q16");
   m.l2_capacity = integer(d, "l2_capacity");
+  m.l2_foreign = integer(d, "l2_foreign");
+  require(m.l2_foreign >= 0 && m.l2_foreign <= m.l2_capacity, "l2_foreign");
   m.l2_near = integer(d, "l2_near");
   m.l2_far = integer(d, "l2_far");
   m.dram_latency = integer(d, "dram_latency");

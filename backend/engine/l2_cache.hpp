@@ -42,6 +42,8 @@ class L2Cache {
     return blocks_[static_cast<std::size_t>(id)];
   }
 
+  std::int64_t used() const { return used_; }
+
   // Drop the least recently used block if the cache is over capacity; returns the bytes to write back, or -1 if it fits.
   std::int64_t evict() {
     if (used_ <= capacity_ || oldest_ < 0 || oldest_ == newest_) return -1;

@@ -14,7 +14,7 @@ namespace gtsim {
 class MemorySystem {
  public:
   MemorySystem(const Machine& machine, Servers& servers, Traffic& traffic)
-      : machine_(machine), servers_(servers), traffic_(traffic), cache_(machine.l2_capacity) {}
+      : machine_(machine), servers_(servers), traffic_(traffic), cache_(machine.l2_capacity), foreign_(machine.l2_foreign) {}
 
   struct Window {
     Tick first, last;  // when the first and the last byte are back at the SM
@@ -95,6 +95,14 @@ class MemorySystem {
   }
 
   void shrink(Tick now) {
+    if (foreign_ > 0) {  // what was there before is the oldest: it goes first
+      const std::int64_t gone = std::min(foreign_, std::max<std::int64_t>(cache_.used() + foreign_ - machine_.l2_capacity, 0));
+      foreign_ -= gone;
+      if (gone > 0) {
+        dram(now, gone, true);
+        traffic_.dram_written += gone;
+      }
+    }
     for (std::int64_t dirty = cache_.evict(); dirty >= 0; dirty = cache_.evict()) {
       if (dirty > 0) {
         dram(now, dirty, true);
@@ -124,6 +132,7 @@ class MemorySystem {
   Servers& servers_;
   Traffic& traffic_;
   L2Cache cache_;
+  std::int64_t foreign_;  // bytes of another program's modified lines
   Tick dram_free_ = 0, dram_busy_ = 0;
   std::int64_t recent_read_ = 0, recent_written_ = 0;
 };

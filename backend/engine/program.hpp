@@ -120,6 +120,7 @@ struct Machine {
   std::int64_t l2_q16, l2_write_q16, dram_q16;          // ticks a byte
   std::int64_t dram_turn_q16;                // extra ticks a byte when reads and writes mix evenly
   std::int64_t l2_capacity;                  // bytes
+  std::int64_t l2_foreign;                   // of them, another program's modified lines at the start
   Tick l2_near, l2_far, dram_latency;
   std::array<std::int64_t, kPools> pool_lines;  // lines in flight an SM, a pool each
   Tick kernel_launch, cta_gap, cta_dispatch;

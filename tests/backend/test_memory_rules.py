@@ -103,6 +103,19 @@ def test_written_lines_reach_dram_only_when_evicted() -> None:
     assert spilt.traffic.dram_written_bytes == pytest.approx(nbytes * 3 / 4, rel=0.02)
 
 
+def test_modified_lines_of_others_leave_as_room_is_needed() -> None:
+    # 132 x 32 tiles of 64 lines are 34.6 MB; the L2 holds 8 MB of somebody else's lines.
+    nbytes = 32 * 64 * LINE * 132
+    whole = {"l2.capacity_bytes": 8 << 20, "l2.usable_fraction": 1.0}
+    empty, dirty = (loads(32, rows=64, ctas=132, overrides={**whole, "l2.dirty_at_start": d}) for d in (0.0, 1.0))
+    assert empty.traffic.dram_written_bytes == 0 and dirty.traffic.dram_written_bytes == 8 << 20
+    assert dirty.traffic.dram_read_bytes == empty.traffic.dram_read_bytes == nbytes
+    more = (8 << 20) / (HW.dram.peak_gbs * HW.dram.efficiency * 1e9) * dirty.clock_mhz * 1e6
+    assert dirty.cycles - empty.cycles == pytest.approx(more, rel=0.15)
+    roomy = {"l2.capacity_bytes": 64 << 20, "l2.usable_fraction": 1.0, "l2.dirty_at_start": 0.25}
+    assert loads(32, rows=64, ctas=132, overrides=roomy).traffic.dram_written_bytes == 0  # 16 MB and 34.6 MB fit
+
+
 def test_narrow_writes_take_whole_sectors_on_the_way() -> None:
     def store(row_bytes: int) -> int:
         kernel = Kernel()
