@@ -9,6 +9,8 @@ from .errors import SimulationError
 from .occupancy import Occupancy, limits, occupancy
 from .result import RESULT_SCHEMA, Operation, Result, RoleTime, Traffic
 from .simulate import FIDELITIES, simulate
+from .stream import Earlier, EarlyStart, Schedule, early_start, waits_for_earlier
 
-__all__ = ["FIDELITIES", "POLICIES", "RESULT_SCHEMA", "Demand", "MemoryAccess", "Occupancy", "Operation", "Result", "RoleTime",
-           "SimulationError", "Stage", "Traffic", "demand", "limits", "memory", "occupancy", "simulate", "unit", "warp"]
+__all__ = ["FIDELITIES", "POLICIES", "RESULT_SCHEMA", "Demand", "Earlier", "EarlyStart", "MemoryAccess", "Occupancy", "Operation",
+           "Result", "RoleTime", "Schedule", "SimulationError", "Stage", "Traffic", "demand", "early_start", "limits", "memory",
+           "occupancy", "simulate", "unit", "waits_for_earlier", "warp"]

@@ -14,12 +14,14 @@ from ..hwconfigs import Hardware
 from .demand import Demand, MemoryAccess, Stage, demand_of
 from .errors import SimulationError
 from .occupancy import Occupancy, gpcs
+from .stream import EarlyStart
 
 TICKS_PER_CYCLE = 1 << 16
 _SCOPES = {"subpartition": 0, "sm": 1, "tpc": 2, "gpc": 3, "chip": 4}
 _DIRECTIONS = {"load": 0, "store": 1, "atomic": 2}
 _POOLS = {"tma": 0, "lsu": 1}
 _KINDS = {"warp": 0, "unit": 1, "memory": 2}
+_SIGNALS = {"": 0, "trigger": 1, "wait": 2}
 #: Fidelity "fast": CTAs are left out where four periods in a row take the same time within this spread, and the trend of up to
 #: twelve would change the mean of those left out by less than this drift.
 STEADY_SPREAD, STEADY_DRIFT = 0.005, 0.002
@@ -59,6 +61,7 @@ class _Tables:
     memory: list[int] = field(default_factory=list)
     stages: list[int] = field(default_factory=list)
     demands: list[int] = field(default_factory=list)
+    signals: list[int] = field(default_factory=list)
     register_buffers: set[str] = field(default_factory=set)  #: tensors that warps load into or store from registers
 
     def resource(self, name: str, node: Node) -> int:
@@ -94,6 +97,9 @@ class _Tables:
             else:
                 self._stage(node, stage)
         self.demands += [begin, len(self.stages) // 6, held]
+        if demand.signal not in _SIGNALS:
+            raise SimulationError(f"{node.label()}: signal {demand.signal!r} is none of 'trigger', 'wait' and ''")
+        self.signals.append(_SIGNALS[demand.signal])
         return len(self.demands) // 3 - 1
 
     def _stage(self, node: Node, stage: Stage) -> None:
@@ -303,7 +309,15 @@ def sequence_period(graph: KernelGraph) -> int:
 
 
 def compile_program(
-    graph: KernelGraph, hw: Hardware, residency: Occupancy, *, clock_mhz: float, by_line: bool, policy: str, skip: bool = False
+    graph: KernelGraph,
+    hw: Hardware,
+    residency: Occupancy,
+    *,
+    clock_mhz: float,
+    by_line: bool,
+    policy: str,
+    skip: bool = False,
+    start: EarlyStart | None = None,
 ) -> tuple[dict[str, Any], Sequence[str]]:
     """Engine input for `graph` on `hw`, and the names of its resources in engine order.
 
@@ -358,6 +372,8 @@ def compile_program(
         "kernel_launch": ticks(hw.launch.kernel_us * clock_mhz),
         "cta_gap": ticks(hw.launch.cta_gap_cycles),
         "cta_dispatch": ticks(hw.launch.cta_dispatch_cycles),
+        "grid_wait": ticks(start.wait_cycles) if start else 0,
+        "place_free": np.rint((start.place_free_cycles if start else np.zeros(0)) * TICKS_PER_CYCLE).astype(np.int64).ravel(),
         "policy": POLICIES[policy],
         "by_line": int(by_line),
         "chunk_lines": 1 if by_line else CHUNK_LINES,
@@ -376,6 +392,7 @@ def compile_program(
         "memory": np.array(tables.memory, dtype=np.int64),
         "stages": np.array(tables.stages, dtype=np.int64),
         "demands": np.array(tables.demands, dtype=np.int32),
+        "signals": np.array(tables.signals, dtype=np.uint8),
         "templates": templates,
         "instance_template": graph.instances.template,
         "columns": np.ascontiguousarray(graph.instances.columns).reshape(-1),

@@ -74,9 +74,14 @@ class Stage:
 
 @dataclass(frozen=True)
 class Demand:
-    """The stages of a node, one after the other; warp stages come first."""
+    """The stages of a node, one after the other; warp stages come first.
+
+    `signal` is what the node says to other kernels of the stream: "trigger" (this CTA does not keep the next kernel from
+    starting), "wait" (the node is not ready before the kernels before its own have completed), or "".
+    """
 
     stages: Sequence[Stage]
+    signal: str = ""
 
 
 def warp(uses: Mapping[str, float], *, hold_cycles: float = 0.0, latency_cycles: float = 0.0, pieces: int | None = None,

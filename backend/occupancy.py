@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import chain, repeat
 
-from ..graph import KernelGraph, Limits
+from ..graph import KernelGraph, Launch, Limits
 from ..graph.check import limits_of
 from ..graph.clusters import clusters_at_once
 from ..hwconfigs import Hardware
@@ -36,6 +36,23 @@ def gpcs(hw: Hardware) -> tuple[int, ...]:
     return tuple(out)
 
 
+#: What a CTA takes of its SM for as long as it lives.
+RESOURCES = ("CTA slots", "threads", "shared memory", "registers")
+
+
+def cta_needs(launch: Launch, hw: Hardware) -> tuple[int, int, int, int]:
+    """What one CTA takes of each of :data:`RESOURCES`; threads come in whole warps, registers in whole allocation units."""
+    sm = hw.sm
+    warps, unit = -(-launch.threads // sm.warp_threads), sm.register_allocation_per_warp
+    registers = warps * (-(-launch.registers_per_thread * sm.warp_threads // unit) * unit)
+    return 1, warps * sm.warp_threads, launch.smem_bytes + sm.smem_reserved_per_cta_bytes, registers
+
+
+def sm_offers(hw: Hardware) -> tuple[int, int, int, int]:
+    """What an SM has of each of :data:`RESOURCES`."""
+    return hw.sm.max_ctas, hw.sm.max_threads, hw.sm.smem_bytes, hw.sm.registers
+
+
 def occupancy(graph: KernelGraph, hw: Hardware) -> Occupancy:
     """Residency of `graph` on `hw` by the allocation rules of the CUDA programming guide.
 
@@ -55,16 +72,11 @@ def occupancy(graph: KernelGraph, hw: Hardware) -> Occupancy:
         refuse("bytes of shared memory", launch.smem_bytes, sm.smem_per_cta_max_bytes, "Use smaller tiles or fewer stages.")
     if launch.registers_per_thread > sm.registers_per_thread_max:
         refuse("registers a thread", launch.registers_per_thread, sm.registers_per_thread_max, "Use smaller register tiles.")
-    unit = sm.register_allocation_per_warp
-    registers = warps * (-(-launch.registers_per_thread * sm.warp_threads // unit) * unit)
+    needs = cta_needs(launch, hw)
+    registers = needs[3]
     if registers > sm.registers:
         refuse("registers", registers, sm.registers, "Use fewer threads or smaller register tiles.")
-    bounds = {
-        "CTA slots": sm.max_ctas,
-        "threads": sm.max_threads // (warps * sm.warp_threads),
-        "shared memory": sm.smem_bytes // (launch.smem_bytes + sm.smem_reserved_per_cta_bytes),
-        "registers": sm.registers // max(registers, 1),
-    }
+    bounds = {what: have // max(need, 1) for what, need, have in zip(RESOURCES, needs, sm_offers(hw), strict=True)}
     limiter = min(bounds, key=lambda k: bounds[k])
     resident = bounds[limiter]
     size = launch.cluster_ctas

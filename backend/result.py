@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
+
+from .stream import Schedule
 
 #: Version of the dictionary that :meth:`Result.to_dict` returns; documented in docs/result.md.
 RESULT_SCHEMA = 1
@@ -84,11 +86,13 @@ class Result:
     warnings: tuple[str, ...] = ()
     parameters: Mapping[str, Any] = field(default_factory=dict)
     timeline: tuple[Mapping[str, Any], ...] = ()
+    schedule: Schedule | None = field(default=None, repr=False, compare=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data with `schema` = :data:`RESULT_SCHEMA`; see docs/result.md."""
-        out = {"schema": RESULT_SCHEMA, **asdict(self)}
+        out = {"schema": RESULT_SCHEMA, **asdict(replace(self, schedule=None))}
         out.pop("timeline")
+        out.pop("schedule")
         return out
 
     def report(self, *, width: int | None = None) -> None:

@@ -15,6 +15,7 @@ from .compile import POLICIES, TICKS_PER_CYCLE, compile_program
 from .errors import SimulationError
 from .occupancy import gpcs, occupancy
 from .result import Result, Traffic
+from .stream import EarlyStart, schedule_of
 from .summary import bound_by, operations, role_times
 
 FIDELITIES = ("fast", "bulk", "line")
@@ -31,6 +32,7 @@ def simulate(
     policy: str = "gto",
     progress: Callable[[float], None] | None = None,
     timeline_sm: int = -1,
+    start: EarlyStart | None = None,
 ) -> Result:
     """Predict how `graph` runs on `hw`.
 
@@ -45,6 +47,7 @@ def simulate(
         policy: "gto" (greedy then oldest), "lrr" (loose round-robin) or "oldest".
         progress: called now and then with the share of CTAs that are done.
         timeline_sm: record what runs on this SM in `Result.timeline`.
+        start: what earlier kernels of the stream leave to it, if it starts in their shadow; an idle GPU if None.
 
     Raises:
         SimulationError: a graph for another architecture, unknown fidelity or policy, a CTA that does not fit an SM, an
@@ -69,8 +72,10 @@ def simulate(
             raise SimulationError(f"{finding.where}: {finding.text}. {finding.fix}".rstrip())
     residency = occupancy(graph, machine)
     started = time.perf_counter()
-    program, names = compile_program(graph, machine, residency, clock_mhz=clock, by_line=fidelity == "line", policy=policy,
-                                     skip=fidelity == "fast" and timeline_sm < 0)
+    program, names = compile_program(
+        graph, machine, residency, clock_mhz=clock, by_line=fidelity == "line", policy=policy,
+        skip=fidelity == "fast" and timeline_sm < 0, start=start,
+    )
     compiled = time.perf_counter()
     try:
         raw = run_engine(program, timeline_sm, progress)
@@ -204,4 +209,5 @@ def _result(
         warnings=graph.warnings,
         parameters=dict(parameters),
         timeline=timeline,
+        schedule=schedule_of(raw, TICKS_PER_CYCLE),
     )

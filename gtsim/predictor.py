@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any, overload
 
 from .arguments import check_choice, check_clock, check_graph, check_mapping, check_symbols, check_threads
-from .backend import FIDELITIES, POLICIES
+from .backend import FIDELITIES, POLICIES, EarlyStart, waits_for_earlier
 from .backend import simulate as run_backend
 from .errors import UsageError
 from .graph import KernelGraph
 from .hwconfigs import Hardware, load_hardware
 from .kernels import is_factory, is_prim_func
 from .prediction import Prediction
-from .sequence import SequencePrediction
+from .sequence import SequencePrediction, run_in_order
 
 DEFAULT_HARDWARE = "h100_sxm"
 Progress = Callable[[float], None]
@@ -113,7 +113,7 @@ def simulate(graph: KernelGraph, hw: HardwareLike = DEFAULT_HARDWARE, *, fidelit
         overrides: dotted path -> value, such as {"l2.latency_near_cycles": 200}.
         threads: host threads.
         progress: called now and then with the share of CTAs that are done.
-        options: passed on to `gtsim.backend.simulate` (`policy`, `timeline_sm`).
+        options: passed on to `gtsim.backend.simulate` (`policy`, `timeline_sm`, `start`).
 
     Raises:
         UsageError: an argument of the wrong kind.
@@ -169,20 +169,24 @@ def run(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any], options: Op
                            on_unknown=options.on_unknown, detail=options.detail, cache=options.cache)
     # Building the PrimFunc and importing TileLang count as lowering, and lowering is shared by the kernels of a program.
     lowered = time.perf_counter() - started - sum(g.meta.get("seconds", {}).get("graph", 0.0) for g in graphs)
-    made = []
-    for graph in graphs:
-        prediction = simulate_graph(graph, options, progress)
+
+    def once(graph: KernelGraph, start: EarlyStart | None = None) -> Prediction:
+        prediction = simulate_graph(graph, options, progress, start)
         seconds = {**prediction.result.seconds, "lowering": lowered / len(graphs)}
-        made.append(replace(prediction, result=replace(prediction.result, seconds=seconds)))
-    if len(made) == 1:
-        return made[0]
-    return SequencePrediction(str(graphs[0].meta.get("program", graphs[0].name)), tuple(made), machine.launch.gap_us)
+        return replace(prediction, result=replace(prediction.result, seconds=seconds))
+
+    if len(graphs) == 1:
+        return once(graphs[0])
+    if options.fidelity == "fast" and any(map(waits_for_earlier, graphs)):
+        options = replace(options, fidelity="bulk")  # when each CTA ends, and where, is needed
+    return run_in_order(str(graphs[0].meta.get("kernel", graphs[0].name)), graphs, once)
 
 
-def simulate_graph(graph: KernelGraph, options: Options, progress: Progress | None = None) -> Prediction:
+def simulate_graph(graph: KernelGraph, options: Options, progress: Progress | None = None,
+                   start: EarlyStart | None = None) -> Prediction:
     """Simulate on the GPU that `options` describe, and keep in the result what was changed. Raises as :func:`simulate`."""
     made = simulate(graph, options.hardware(), fidelity=options.fidelity, clock_mhz=options.clock_mhz, threads=options.threads,
-                    progress=progress, policy=options.policy)
+                    progress=progress, policy=options.policy, start=start)
     files = [str(f) if isinstance(f, str | Path) else "given in Python" for f in options.override_files]
     parameters = {**made.result.parameters, "overrides": dict(options.overrides), "override_files": files}
     return replace(made, result=replace(made.result, parameters=parameters))

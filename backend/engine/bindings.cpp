@@ -82,6 +82,8 @@ Machine machine_of(const nb::dict& d) {
   m.kernel_launch = integer(d, "kernel_launch");
   m.cta_gap = integer(d, "cta_gap");
   m.cta_dispatch = integer(d, "cta_dispatch");
+  m.grid_wait = integer(d, "grid_wait");
+  m.place_free = vec<std::int64_t>(d, "place_free");
   m.policy = static_cast<std::int32_t>(integer(d, "policy"));
   m.by_line = integer(d, "by_line") != 0;
   m.chunk_lines = static_cast<std::int32_t>(integer(d, "chunk_lines"));
@@ -97,6 +99,10 @@ Machine machine_of(const nb::dict& d) {
   Servers::number(m);
   require(m.sms <= kMaxSms && m.ctas_per_sm <= 64, "more SMs or CTAs an SM than the engine can number");
   require(m.line_bytes / m.sector_bytes <= 4, "more than four sectors a line");
+  require(m.place_free.empty() || m.place_free.size() == static_cast<std::size_t>(m.sms) * static_cast<std::size_t>(m.ctas_per_sm),
+          "place_free");
+  in_range(m.place_free, 0, kNever, "place_free");
+  require(m.grid_wait >= 0 && m.grid_wait < kNever, "grid_wait");
   const auto chip = [&](const char* name) {
     const auto r = static_cast<std::int32_t>(integer(d, name));
     require(r >= 0 && r < static_cast<std::int32_t>(m.scopes.size()) && m.scopes[static_cast<std::size_t>(r)] == Scope::kChip, name);
@@ -281,12 +287,14 @@ Program program_of(const nb::dict& d) {
                         static_cast<std::int32_t>(at(4)), static_cast<std::int32_t>(at(5))});
   }
   const auto demands = vec<std::int32_t>(d, "demands");  // rows of 3
-  require(demands.size() % 3 == 0, "demands");
+  const auto signals = vec<std::uint8_t>(d, "signals");
+  require(demands.size() % 3 == 0 && signals.size() == demands.size() / 3, "demands");
+  in_range(signals, 0, 3, "signals");
   for (std::size_t i = 0; i < demands.size(); i += 3) {
     require(demands[i] >= 0 && demands[i] <= demands[i + 1] && static_cast<std::size_t>(demands[i + 1]) <= p.stages.size() &&
                 demands[i + 2] >= 0 && demands[i + 2] <= demands[i + 1] - demands[i],
             "demands");
-    p.demands.push_back({demands[i], demands[i + 1], demands[i + 2]});
+    p.demands.push_back({demands[i], demands[i + 1], demands[i + 2], static_cast<GridSignal>(signals[i / 3])});
   }
   p.instance_template = vec<std::int32_t>(d, "instance_template");
   require(p.instance_template.size() < static_cast<std::size_t>(kMaxIndex), "too many CTAs");
@@ -352,6 +360,9 @@ nb::dict run(const nb::dict& input, std::int32_t observed_sm, nb::object progres
   const std::size_t n = out.instance_start.size();
   result["instance_start"] = array(std::move(out.instance_start), {n});
   result["instance_end"] = array(std::move(out.instance_end), {n});
+  result["instance_trigger"] = array(std::move(out.instance_trigger), {n});
+  result["instance_wait"] = array(std::move(out.instance_wait), {n});
+  result["instance_sm"] = array(std::move(out.instance_sm), {n});
   return result;
 }
 

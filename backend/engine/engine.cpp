@@ -1,6 +1,7 @@
 #include "engine.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 
@@ -20,17 +21,26 @@ Engine::Engine(const Program& program, std::int32_t observed_sm, std::function<v
   }
   outcome_.instance_start.assign(program.instance_template.size(), 0);
   outcome_.instance_end.assign(program.instance_template.size(), 0);
+  outcome_.instance_trigger.assign(program.instance_template.size(), kNever);
+  outcome_.instance_wait.assign(program.instance_template.size(), kNever);
+  outcome_.instance_sm.assign(program.instance_template.size(), 0);
 }
 
 Outcome Engine::run() {
   const auto total = static_cast<std::int32_t>(program_.instance_template.size());
   Tick when = machine_.kernel_launch;
-  if (machine_.cluster_size > 1) place_clusters(when);
-  for (std::int32_t slot = 0; slot < machine_.ctas_per_sm && machine_.cluster_size == 1; ++slot)
-    for (std::int32_t sm = 0; sm < machine_.sms && next_instance_ < total; ++sm, when += machine_.cta_dispatch) {
-      sms_[static_cast<std::size_t>(sm)].slots[static_cast<std::size_t>(slot)].instance = next_instance_;
-      queue_.push(when, kStart, sm, slot, next_instance_++);
-    }
+  if (machine_.cluster_size > 1) {
+    for (const Tick free : machine_.place_free) when = std::max(when, free);
+    place_clusters(when);
+  }
+  for (const std::int32_t place : places()) {
+    if (machine_.cluster_size > 1 || next_instance_ == total) break;
+    const std::int32_t sm = place % machine_.sms, slot = place / machine_.sms;
+    if (!machine_.place_free.empty()) when = std::max(when, machine_.place_free[static_cast<std::size_t>(place)]);
+    sms_[static_cast<std::size_t>(sm)].slots[static_cast<std::size_t>(slot)].instance = next_instance_;
+    queue_.push(when, kStart, sm, slot, next_instance_++);
+    when += machine_.cta_dispatch;
+  }
   watch_periods();
   constexpr std::int64_t kPollEvery = 1 << 15;
   while (!queue_.empty()) {
@@ -70,6 +80,20 @@ Outcome Engine::run() {
   return std::move(outcome_);
 }
 
+// Places for CTAs in the order in which they are filled: SM by SM, then the next place on each; those that earlier kernels
+// leave first come first.
+std::vector<std::int32_t> Engine::places() const {
+  std::vector<std::int32_t> order(static_cast<std::size_t>(machine_.sms) * static_cast<std::size_t>(machine_.ctas_per_sm));
+  std::iota(order.begin(), order.end(), 0);
+  if (!machine_.place_free.empty()) {
+    const auto free = [&](std::int32_t place) {
+      return std::max(machine_.place_free[static_cast<std::size_t>(place)], machine_.kernel_launch);
+    };
+    std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) { return free(a) < free(b); });
+  }
+  return order;
+}
+
 void Engine::start_instance(std::int32_t sm, std::int32_t slot_index, std::int32_t instance, Tick now) {
   Slot& slot = sms_[static_cast<std::size_t>(sm)].slots[static_cast<std::size_t>(slot_index)];
   if (slot.cluster != nullptr) return start_cluster(*slot.cluster, now);
@@ -85,6 +109,7 @@ void Engine::start_instance(std::int32_t sm, std::int32_t slot_index, std::int32
   slot.use(slot.own);
   slot.remaining = static_cast<std::int32_t>(slot.own.states.size());
   outcome_.instance_start[static_cast<std::size_t>(instance)] = now;
+  outcome_.instance_sm[static_cast<std::size_t>(instance)] = sm;
   for (std::int32_t node = 0; node < slot.remaining; ++node)
     if (slot.nodes[static_cast<std::size_t>(node)].missing == 0) ready_.push_back({sm, slot_index, node});
 }
@@ -183,8 +208,18 @@ void Engine::drain(Tick now) {
 
 void Engine::begin(std::int32_t sm, std::int32_t slot_index, std::int32_t node, Tick now) {
   Slot& slot = sms_[static_cast<std::size_t>(sm)].slots[static_cast<std::size_t>(slot_index)];
-  slot.nodes[static_cast<std::size_t>(node)].ordered = now;  // from here on: when it became ready
   const Demand& demand = slot.info(node).demand;
+  if (demand.signal == GridSignal::kWait) {
+    Tick& reached = outcome_.instance_wait[static_cast<std::size_t>(slot.instance)];
+    reached = std::min(reached, now);
+    if (now < machine_.grid_wait) {
+      constexpr std::size_t kSync = 4;  // waiting for the kernels before counts as synchronisation
+      slot.stats_of(node).wait[kSync] += machine_.grid_wait - now;
+      queue_.push(machine_.grid_wait, kBegin, sm, slot_index, node);
+      return;
+    }
+  }
+  slot.nodes[static_cast<std::size_t>(node)].ordered = now;  // from here on: when it became ready
   if (demand.warp_stages == 0) warps_go_on(sm, slot_index, node, now);
   if (demand.stage_begin == demand.stage_end) {
     complete(sm, slot_index, node, now);
@@ -241,6 +276,10 @@ void Engine::warps_go_on(std::int32_t sm, std::int32_t slot_index, std::int32_t 
   s.service += when - state.begun;
   ++s.count;
   const NodeInfo& info = slot.info(node);
+  if (info.demand.signal == GridSignal::kTrigger) {
+    Tick& trigger = outcome_.instance_trigger[static_cast<std::size_t>(slot.instance)];
+    trigger = std::min(trigger, when);
+  }
   release(sm, slot_index, node, info.edge_begin, info.issue_end, when);
 }
 

@@ -110,6 +110,7 @@ class Engine {
     }
   };
 
+  std::vector<std::int32_t> places() const;
   void start_instance(std::int32_t sm, std::int32_t slot, std::int32_t instance, Tick now);
   void retire(std::int32_t sm, std::int32_t slot, Tick now);
   void add_runs(Nodes& nodes, const Template& t, std::int32_t instance) const;

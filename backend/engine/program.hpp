@@ -58,8 +58,16 @@ struct Tensor {
   std::vector<std::int64_t> shape, stride_bytes, block;  // block: tile-cache granularity, elements
 };
 
+// What a node says to the kernels before and behind its own (programmatic dependent launch).
+enum class GridSignal : std::uint8_t {
+  kNone,
+  kTrigger,  // this CTA does not keep the next kernel from starting any longer
+  kWait,     // not before the kernels before this one have completed
+};
+
 struct Demand {
   std::int32_t stage_begin, stage_end, warp_stages;  // the first `warp_stages` stages hold the warps
+  GridSignal signal = GridSignal::kNone;
 };
 
 struct NodeInfo {
@@ -124,6 +132,8 @@ struct Machine {
   Tick l2_near, l2_far, dram_latency;
   std::array<std::int64_t, kPools> pool_lines;  // lines in flight an SM, a pool each
   Tick kernel_launch, cta_gap, cta_dispatch;
+  Tick grid_wait;                            // when the kernels before this one have completed
+  std::vector<Tick> place_free;              // [ctas_per_sm, sms] when earlier kernels leave room for a CTA; empty: at once
   std::int32_t policy;                       // 0 greedy-then-oldest, 1 loose round-robin, 2 oldest first
   bool by_line;                              // one event a line instead of a run of lines
   std::int32_t chunk_lines, store_chunk_lines;  // lines that one event moves on the way into or out of an SM
@@ -174,6 +184,8 @@ struct Outcome {
   std::int32_t skipped = 0;                        // instances left out
   Tick skipped_time = 0;                           // what they would have taken
   std::int64_t bound_ppm = 0;                      // how far what is left out may be from the periods it was judged by
+  std::vector<Tick> instance_trigger, instance_wait;  // [instances] first trigger, first wait for earlier kernels; kNever: none
+  std::vector<std::int32_t> instance_sm;           // [instances]
 };
 
 }  // namespace gtsim

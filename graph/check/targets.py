@@ -24,6 +24,7 @@ class Target:
     wgmma: bool
     tcgen05: bool
     clusters: bool
+    pdl: bool
     setmaxnreg: bool
     fp8: bool
     smem_cta: int
@@ -41,6 +42,7 @@ def _sm(number: int, smem_cta_kib: int, smem_sm_kib: int, threads: int, ctas: in
         number >= 90,
         number == 90,
         datacentre_blackwell,
+        number >= 90,
         number >= 90,
         number == 90 or number >= 100,
         number >= 89,

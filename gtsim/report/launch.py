@@ -7,6 +7,7 @@ import math
 from rich.console import RenderableType
 from rich.text import Text
 
+from ..backend import waits_for_earlier
 from ..backend.occupancy import gpcs
 from ..graph.clusters import clusters_at_once
 from .facts import Facts
@@ -29,6 +30,8 @@ def section(facts: Facts) -> RenderableType:
     if launch.cluster_ctas > 1:
         shape = " x ".join(str(n) for n in launch.cluster)
         lines.append(f"clusters of {shape} CTAs, {_at_once(facts)} at once: each within a GPC")
+    if waits_for_earlier(facts.graph):
+        lines.append("by itself, as here, its pdl_sync has no kernel to wait for")
     mean = f"a {'cluster' if launch.cluster_ctas > 1 else 'CTA'} lives {count(r.cta_cycles)} cycles on average"
     if r.full_waves > 1:
         mean += f"; the next one starts {count(hw.launch.cta_gap_cycles)} cycles after it"

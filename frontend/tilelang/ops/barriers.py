@@ -133,12 +133,6 @@ def sync_grid(t: Translator, call: Any) -> None:
     t.issue(sync)
 
 
-@tile_op("tl.pdl_trigger", "tl.pdl_sync")
-def pdl(t: Translator, call: Any) -> None:
-    """Programmatic dependent launch concerns two kernels; it costs nothing within one."""
-    t.warn("programmatic dependent launch is not modelled: kernels are predicted one after the other")
-
-
 @tile_op("tl.clc_try_cancel", "tl.clc_try_cancel_multicast")
 def not_yet(t: Translator, call: Any) -> None:
     """Cluster launch control (Blackwell)."""

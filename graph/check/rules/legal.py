@@ -26,6 +26,8 @@ _NEEDS = {
     "dsmem_copy": "clusters",
     "cluster_arrive": "clusters",
     "cluster_wait": "clusters",
+    "pdl_trigger": "pdl",
+    "pdl_wait": "pdl",
 }
 _TMA_DIM, _TMA_RANK, _TMA_BYTES = 256, 5, 16
 
