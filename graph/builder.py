@@ -20,16 +20,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .errors import GraphError
 from .handles import BarrierHandle, BufferHandle, Column, TileRef
-from .model import SCOPES, Buffer, Instances, KernelGraph, Launch
+from .model import SCOPES, Buffer, Instances, KernelGraph, Launch, Template
 from .registry import NodeType, node_type
 from .replay import Access, Barrier
 from .template_builder import TemplateBuilder
+
+if TYPE_CHECKING:
+    from .check.findings import Finding
 
 #: Warps are bits of a 64-bit mask. GPUs allow fewer threads; `check` and the backend say so for each.
 MAX_THREADS = 2048
@@ -157,13 +160,16 @@ class TileGraphBuilder:
             check: also run :func:`gtsim.graph.check` without hardware limits and raise what it finds.
 
         Raises:
-            GraphError: deadlock, mismatched arrivals, missing instances, or a finding of the check.
+            GraphError: missing instances.
+            CheckError: deadlock, mismatched arrivals (then with a partial graph), or a finding of the check.
         """
+        from .check.findings import CheckError
+
         if not self._instances:
             raise GraphError("the graph has no instances", where=self.name, fix="Call add_instances for each template.")
         used = sorted({i for i, *_ in self._instances})
         renumber = {old: new for new, old in enumerate(used)}
-        templates = tuple(self._templates[i].finish() for i in used)
+        templates, refuted = self._finish(used)
         width = max(len(self._templates[i].columns) for i in used)
         ids, blocks, tables, positions = [], [], [], []
         for i, block, given, position in self._instances:
@@ -200,8 +206,9 @@ class TileGraphBuilder:
             instances,
             dict(self.meta),
         )
+        if refuted:
+            raise CheckError(refuted, graph)
         if check:
-            from .check import CheckError
             from .check import check as run_check
 
             findings = [f for f in run_check(graph) if f.severity == "error"]
@@ -212,6 +219,21 @@ class TileGraphBuilder:
     def shared_ctas(self, accesses: Sequence[Access]) -> set[int]:
         """Ranks of the CTAs in whose shared memory these tiles lie."""
         return {a.cta for a in accesses if self._buffers[a.buffer].scope == "shared"}
+
+    def _finish(self, used: Sequence[int]) -> tuple[tuple[Template, ...], list[Finding]]:
+        """The templates, and what keeps some of them from running; classes of blocks that fail alike are told once."""
+        from .check.findings import CheckError
+
+        made: list[Template] = []
+        found: dict[Any, Finding] = {}
+        for i in used:
+            try:
+                made.append(self._templates[i].finish())
+            except CheckError as error:
+                made.append(self._templates[i].without_barriers())
+                for f in error.findings:
+                    found.setdefault(f.cause, f)
+        return tuple(made), list(found.values())
 
     # -- interning, used by TemplateBuilder ---------------------------------------------------------------------------
 

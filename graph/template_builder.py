@@ -241,9 +241,28 @@ class TemplateBuilder:
             order = replay(self.drafts, self.name, self.owner.names)
             if self.repeats:
                 order = in_segments(self.drafts, order, self.name)
-            versions = assign_versions(self.drafts, order)
-            self._finished = freeze(self.name, self.drafts, order, versions, self.owner.rank())
+            self._finished = self._freeze(order)
             if self.repeats:
                 segments = np.array([self.drafts[i].segment for i in order])
                 self._finished = fold(self._finished, segments, self.repeats, self.owner.names()[1])
         return self._finished
+
+    def without_barriers(self) -> Template:
+        """The template of a program that does not come to an end: program order, groups, data, and the phases that complete.
+        Loop bodies that repeat are there as often as the replay had them."""
+        left = [len(d.preds.keys() | d.program.keys()) for d in self.drafts]
+        behind: list[list[int]] = [[] for _ in self.drafts]
+        for i, d in enumerate(self.drafts):
+            for source in d.preds.keys() | d.program.keys():
+                behind[source].append(i)
+        order = [i for i, n in enumerate(left) if n == 0]
+        for i in order:  # grows while it is walked
+            for j in behind[i]:
+                left[j] -= 1
+                if left[j] == 0:
+                    order.append(j)
+        return self._freeze(order)
+
+    def _freeze(self, order: list[int]) -> Template:
+        versions = assign_versions(self.drafts, order)
+        return freeze(self.name, self.drafts, order, versions, self.owner.rank())

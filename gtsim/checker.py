@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -167,11 +167,12 @@ def _judge(graph: KernelGraph, machine: Hardware) -> CheckedKernel:
 
 
 def _build(name: str, build: Any, machine: Hardware) -> CheckedKernel:
-    """Judge what `build` makes; what keeps it from being made is what was found."""
+    """Judge what `build` makes. What keeps it from being made is found first; then whatever is wrong in any order."""
     try:
         return _judge(build(), machine)
     except CheckError as error:
-        return CheckedKernel(name, None, error.findings)
+        more = check_graph(error.partial, limits(machine), races=False, cost=True) if error.partial is not None else []
+        return CheckedKernel(name, None, (*error.findings, *more))
 
 
 def _lowered(
@@ -199,7 +200,7 @@ def _lowered(
         name = captured.name if count == 1 else f"{captured.name}.{i}"
 
         def build(index: int = i, name: str = name) -> KernelGraph:
-            graph = lower_captured(
+            return lower_captured(
                 captured,
                 symbols=dict(symbols or {}) or None,
                 metadata=dict(metadata or {}) or None,
@@ -208,26 +209,5 @@ def _lowered(
                 check=False,
                 index=index,
             )
-            hint = _occupancy_hint(captured.module)
-            return replace(graph, meta={**graph.meta, "min_blocks_per_sm": hint}) if hint else graph
 
         yield _build(name, build, machine)
-
-
-def _occupancy_hint(module: Any) -> int:
-    """What `T.annotate_min_blocks_per_sm` asked for; 0 if nothing. It is a statement of the body before device functions are
-    split off, and an attribute of the function after."""
-    found = 0
-
-    def visit(statement: Any) -> None:
-        nonlocal found
-        if type(statement).__name__ == "AttrStmt" and str(statement.attr_key) == "tl.min_blocks_per_sm":
-            found = max(found, int(statement.value))
-
-    import tvm
-
-    walk = (getattr(tvm, "tirx", None) or tvm.tir).stmt_functor.post_order_visit
-    for _, function in module.functions.items():
-        found = max(found, int((function.attrs or {}).get("tl.min_blocks_per_sm", 0)))
-        walk(function.body, visit)
-    return found

@@ -59,7 +59,8 @@ def launch_positions(grid: tuple[int, int, int], swizzle: tuple[str, int] | None
 
 
 def registers_per_thread(program: Program, storages: Iterable[Storage], *, reallocates: bool, math_threads: int,
-                         tensor_cores: bool = True, operand_words: float = 0.0, staging: Iterable[Storage] = ()) -> int:
+                         tensor_cores: bool = True, operand_words: float = 0.0, staging: Iterable[Storage] = (),
+                         ctas_per_sm: int = 0) -> int:
     """Registers a thread at launch: the compiler's cap where roles reallocate, else an estimate from the register tiles.
 
     Args:
@@ -71,8 +72,9 @@ def registers_per_thread(program: Program, storages: Iterable[Storage], *, reall
         operand_words: registers of one step's mma.sync operands; ptxas keeps two steps in flight (144 registers for a 128x128
             tile on 256 threads, 238 on 128 threads: 32 + accumulator + two steps).
         staging: tiles that pass through registers from global to shared memory inside the main loop.
+        ctas_per_sm: what the kernel asks for (:func:`occupancy_hint`): ptxas then gives no thread more than lets them fit.
     """
-    cap = REGISTER_FILE // program.threads // 8 * 8
+    cap = REGISTER_FILE // (program.threads * max(ctas_per_sm, 1)) // 8 * 8
     if reallocates:
         return min(240, cap)
     words = 2 * operand_words + sum(s.nbytes / 4 / program.threads for s in staging)
@@ -83,6 +85,22 @@ def registers_per_thread(program: Program, storages: Iterable[Storage], *, reall
     base = BASE_REGISTERS if tensor_cores else SIMPLE_REGISTERS
     need = max(int(-(-(base + words) // 8) * 8), BASE_REGISTERS)
     return max(min(need, MAX_REGISTERS, cap), 16)
+
+
+def occupancy_hint(program: Program) -> int:
+    """CTAs an SM that `T.annotate_min_blocks_per_sm` asks for (second argument of `__launch_bounds__`); 0 if it does not. It is a
+    statement of the body before device functions are split off."""
+    import tvm
+
+    found = int((program.func_attrs or {}).get("tl.min_blocks_per_sm", 0))
+
+    def visit(statement: Any) -> None:
+        nonlocal found
+        if type(statement).__name__ == "AttrStmt" and str(statement.attr_key) == "tl.min_blocks_per_sm":
+            found = max(found, int(statement.value))
+
+    (getattr(tvm, "tirx", None) or tvm.tir).stmt_functor.post_order_visit(program.body, visit)
+    return found
 
 
 def spill_warning(storages: Iterable[Storage], math_threads: int) -> str | None:

@@ -18,7 +18,7 @@ from .clusters import cluster_blocks, cluster_positions
 from .emit import emit
 from .exact.apply import apply_launch, comparison_meta, comparison_warnings, decided_swizzles
 from .exact.compare import compare, decided_memory
-from .launch import registers_per_thread, spill_warning
+from .launch import occupancy_hint, registers_per_thread, spill_warning
 from .memory import plan_memory
 from .ops.reduce import author_threads
 from .program import Storage, kernel_count, parse
@@ -102,9 +102,13 @@ def _lower(captured: CapturedKernel, symbols: Mapping[str, int] | None, metadata
     flops, roles, seen = _walk_classes(builder, shared, run, translator)
     reallocates = any(kind == "setmaxnreg" for kind, _ in seen)
     math_warps = {w for kind, warps in seen if kind in ("wgmma", "mma", "elementwise", "reduce", "fill") for w in warps}
-    builder.registers_per_thread = registers_per_thread(
+    hint = occupancy_hint(program)
+    wanted, builder.registers_per_thread = (registers_per_thread(
         program, program.storages, reallocates=reallocates, math_threads=32 * len(math_warps) or program.threads,
-        tensor_cores=flops > 0, operand_words=shared.operand_words, staging=translator.staging if flops else ())
+        tensor_cores=flops > 0, operand_words=shared.operand_words, staging=translator.staging if flops else (), ctas_per_sm=n)
+        for n in (0, hint))
+    if hint:
+        builder.meta.update({"min_blocks_per_sm": hint, "registers_wanted": wanted})
     builder.smem_bytes = memory.nbytes + sum(-(-8 * len(b.counts) // 16) * 16 for b in program.barriers if not b.named)
     if exact is not None:
         facts = compare(translator, shared, exact, memory, builder.smem_bytes, builder.registers_per_thread)

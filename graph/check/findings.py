@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import GraphError
+
+if TYPE_CHECKING:
+    from ..model import KernelGraph
 
 #: Kinds of finding that are errors: the kernel hangs, computes wrong results, or cannot be launched.
 ERROR_KINDS = ("deadlock", "arrivals", "race", "bounds", "overflow", "residency", "illegal")
@@ -34,6 +37,13 @@ class Finding:
     text: str
     fix: str = ""
     details: Mapping[str, Any] = field(default_factory=dict, compare=False, hash=False)
+
+    @property
+    def cause(self) -> Any:
+        """Equal for findings that say the same of two classes of blocks, at whatever place of a loop."""
+        d = self.details
+        chain = tuple((link["wait"]["source"], link["barrier"]) for link in d.get("chain", ())[:1])
+        return self.kind, d.get("barrier", self.text), d.get("slot"), d.get("needed"), chain
 
     def line(self) -> str:
         """`text` on one line."""
@@ -78,9 +88,11 @@ class CheckError(GraphError):
 
     Attributes:
         findings: every finding, the gravest first.
+        partial: the graph as far as it is known, without the order that its barriers should give, or None. It is no graph to
+            simulate; what is wrong in it whatever the order can still be found.
     """
 
-    def __init__(self, findings: Iterable[Finding]) -> None:
-        self.findings = tuple(findings)
+    def __init__(self, findings: Iterable[Finding], partial: KernelGraph | None = None) -> None:
+        self.findings, self.partial = tuple(findings), partial
         first = self.findings[0]
         super().__init__(first.line(), where=first.where, fix=first.fix)

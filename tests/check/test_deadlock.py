@@ -248,3 +248,43 @@ def test_building_raises_what_check_lists() -> None:
 @pytest.mark.parametrize(("trips", "stages"), [(1, 1), (1, 4), (5, 2), (9, 3)])
 def test_a_right_ring_is_clean(trips: int, stages: int) -> None:
     assert kinds(plain(trips, stages)) == []
+
+
+def test_what_is_wrong_in_any_order_is_told_of_a_kernel_that_hangs() -> None:
+    """Shared memory, instructions and what costs time do not depend on the order that a hang leaves unknown."""
+    builder = arrives_behind(1, epilogue=False)
+    builder.smem_bytes = 300_000
+    report = gtsim.check(builder)
+    assert [f.kind for f in report.errors] == ["deadlock", "overflow"]
+    assert "a CTA needs 300000 bytes of shared memory" in report.errors[1].text
+    assert report.to_dict()["kernels"][0]["built"] is False
+    on_ampere = {f.kind for f in gtsim.check(arrives_behind(1, epilogue=False), hw="a100_sxm").errors}
+    assert on_ampere == {"deadlock", "illegal"}
+    ring = Ring(1)  # one slot for two trips, and nobody signals the second load
+    for k in range(2):
+        ring.load(0, k, f"k={k}", arrive=not k)
+        ring.wait_full(0, k, f"k={k}")
+        ring.product(0, f"k={k}")
+    report = gtsim.check(ring.done())
+    assert [f.kind for f in report.errors] == ["deadlock"] and "pipelining" in {f.kind for f in report.warnings}
+
+
+def test_too_many_arrivals_do_not_hide_the_rest_either() -> None:
+    ring = Ring(1, empty=100, registers=400)
+    ring.load(0, 0, "k=0")
+    ring.wait_full(0, 0, "k=0")
+    ring.arrive_empty(0, "k=0")
+    assert {f.kind for f in gtsim.check(ring.done()).errors} == {"arrivals", "overflow"}
+
+
+def test_classes_that_hang_alike_are_told_once() -> None:
+    b = arrives_behind(1, epilogue=False)
+    twin = b.template("class 1")
+    twin.drafts = b._templates[0].drafts
+    twin.column("row")
+    b.grid = (8, 1, 1)
+    b.add_instances(twin, [(i, 0, 0) for i in range(4, 8)], {"row": [64 * i for i in range(4, 8)]})
+    assert [f.where for f in gtsim.check(b).errors] == ["class 0"]
+    with pytest.raises(CheckError) as caught:
+        b.build()
+    assert caught.value.partial is not None and len(caught.value.partial.templates) == 2

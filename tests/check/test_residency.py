@@ -166,3 +166,31 @@ def test_a_register_pool_is_that_of_one_cta() -> None:
         b.add_instances(t, [(0, 0, 0)])
         found = [f for f in check(b.build(check=False), limits(load_hardware("h200_sxm"))) if f.kind == "residency"]
         assert (found == []) == fine
+
+
+def test_the_frontend_applies_the_hint() -> None:
+    """`T.annotate_min_blocks_per_sm(4)`: 65536 registers for 4 x 256 threads leave 64 a thread; the accumulator wants more."""
+    pytest.importorskip("tilelang")
+    import tilelang.language as T
+
+    def hinted(hint: int) -> object:
+        @T.prim_func
+        def twice(X: T.Tensor((1024, 256), "float32"), Y: T.Tensor((1024, 256), "float32")):
+            with T.Kernel(8, threads=256) as bx:
+                if hint:
+                    T.annotate_min_blocks_per_sm(hint)
+                f = T.alloc_fragment((128, 256), "float32")
+                T.copy(X[bx * 128, 0], f)
+                for i, j in T.Parallel(128, 256):
+                    f[i, j] = f[i, j] * 2.0
+                T.copy(f, Y[bx * 128, 0])
+
+        return twice
+
+    plain, capped = gtsim.lower(hinted, (0,)), gtsim.lower(hinted, (4,))
+    assert plain.launch.registers_per_thread > 128 and "min_blocks_per_sm" not in plain.meta
+    assert (capped.launch.registers_per_thread, capped.meta["min_blocks_per_sm"]) == (64, 4)
+    assert capped.meta["registers_wanted"] == plain.launch.registers_per_thread
+    (spill,) = (f for f in gtsim.check(hinted, (4,)).warnings if f.kind == "spill")
+    assert f"4 CTAs an SM leave 64 registers a thread, the kernel needs about {plain.launch.registers_per_thread}" in spill.text
+    assert (gtsim.simulate(plain).result.ctas_per_sm, gtsim.simulate(capped).result.ctas_per_sm) == (1, 4)

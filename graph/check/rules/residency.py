@@ -2,7 +2,8 @@
 
 `setmaxnreg` moves registers between the warpgroups of one CTA: the pool is what the CTA was launched with, a decrease gives to
 it, an increase waits until it holds enough (PTX ISA, setmaxnreg). `meta["min_blocks_per_sm"]` is the kernel's occupancy hint
-(second argument of `__launch_bounds__`): ptxas then caps the registers at launch.
+(second argument of `__launch_bounds__`): ptxas then caps the registers at launch; `meta["registers_wanted"]` is what a thread
+would take otherwise, where a frontend has applied the cap.
 """
 
 from __future__ import annotations
@@ -54,16 +55,16 @@ def occupancy_hint_is_met(subject: Subject) -> Iterable[Finding]:
                 "Ask for fewer CTAs an SM, or use smaller tiles or fewer stages.",
                 {"resource": what, "asked": hint, "need": need, "limit": have, "over": need - have},
             )
-    cap = launch_registers(subject)
-    if cap < launch.registers_per_thread and "setmaxnreg" not in graph.type_names:
+    cap, wanted = launch_registers(subject), int(graph.meta.get("registers_wanted", launch.registers_per_thread))
+    if cap < wanted and "setmaxnreg" not in graph.type_names:
         yield Finding(
             "spill",
             "warning",
             graph.name,
-            f"{hint} CTAs an SM leave {cap} registers a thread, the kernel needs about {launch.registers_per_thread}: it "
+            f"{hint} CTAs an SM leave {cap} registers a thread, the kernel needs about {wanted}: it "
             "will spill to local memory",
             "Ask for fewer CTAs an SM, or use smaller register tiles.",
-            {"asked": hint, "registers": cap, "need": launch.registers_per_thread},
+            {"asked": hint, "registers": cap, "need": wanted},
         )
 
 
