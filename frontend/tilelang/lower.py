@@ -199,6 +199,7 @@ def _walk_classes(builder: TileGraphBuilder, shared: Shared, run: Any,
             if not walk.records:  # these blocks return at once
                 walk.ctl(1, 1, "exit")
                 walk.flush()
+        template.name = _name_of(blocks[members, 0], len(blocks))
         template.repeats = [walks[0].origin(region.times) for region in repetition.regions]
         found = [role for walk in walks for role in emit(walk.records, template, walk.repetition, walk.rank)]
         if repetition.regions:
@@ -217,6 +218,14 @@ def _walk_classes(builder: TileGraphBuilder, shared: Shared, run: Any,
             flops += region.flops * int(more.sum() if isinstance(more, np.ndarray) else more * len(members))
         done += 1
     return flops, list(roles), seen
+
+
+def _name_of(members: Any, total: int) -> str:
+    """What messages call a class of blocks."""
+    first = f"({', '.join(str(int(n)) for n in members[0])})"
+    if len(members) == total:
+        return "every block"
+    return f"block {first}" if len(members) == 1 else f"blocks like {first}"
 
 
 def _jsonable(value: Any) -> Any:

@@ -233,23 +233,28 @@ class Statements:
             self.t.in_serial += 1
         entered = self.t.time
         prefix = self.t.fresh("p")
-        if not unrolled:
+        if kind != 3:  # a short loop that the compiler unrolls keeps its name in messages, in front: "i=1 of k=7"
             self.t.line(f"{prefix} = R.loop")
-            self.t.line(f"{prefix}_ = {prefix} + ', {label}=' if {prefix} else '{label}='")
+            if unrolled:
+                self.t.line(f"{prefix}_ = ' of ' + {prefix} if {prefix} else ''")
+            else:
+                self.t.line(f"{prefix}_ = {prefix} + ', {label}=' if {prefix} else '{label}='")
         self._breakable.append(True)
         self.t.around.append(label)
         self.t.line(f"{prefix}at = R.at")
         with self.t.loop(name, start, extent, repeats=not unrolled and (extent.const is None or extent.const >= SHORTEST)):
             self.t.line(f"R.at = {prefix}at + '{label}=' + str({name}) + ', '")
-            if not unrolled:
-                self.t.line(f"R.loop = {prefix}_ + str({name})")
+            if kind != 3:
+                mine = f"'{label}=' + str({name}) + {prefix}_" if unrolled else f"{prefix}_ + str({name})"
+                self.t.line(f"R.loop = {mine}")
             with self.t.counting(0 if unrolled else 1, 0 if unrolled else 1):
                 self.visit(s.body)
         self.t.around.pop()
         self._breakable.pop()
         self.t.line(f"R.at = {prefix}at")
-        if not unrolled:
+        if kind != 3:
             self.t.line(f"R.loop = {prefix}")
+        if not unrolled:
             self.t.in_serial -= 1
         self.t.reason = outer_reason
         self.t.stretch(entered)
@@ -258,7 +263,10 @@ class Statements:
         value = self.t.compile(s.condition)
         count = self.t.fresh("n")
         entered = self.t.time
+        prefix = self.t.fresh("p")
         self.t.line(f"{count} = 0")
+        self.t.line(f"{prefix} = R.loop")
+        self.t.line(f"{prefix}_ = {prefix} + ', while=' if {prefix} else 'while='")
         self._breakable.append(True)
         self.t.in_serial += 1
         self.t.around.append("while")
@@ -266,11 +274,13 @@ class Statements:
             self.t.charge(value, branches=1)
             with self.t.block(f"if not {self.t.uniform(value)}:"):
                 self.t.line("break")
+            self.t.line(f"R.loop = {prefix}_ + str({count})")
             self.t.line(f"{count} += 1")
             with self.t.block(f"if {count} > {MAX_WHILE}:"):
                 self.t.line(f"raise ENDLESS({text_of(s)!r})")
             self.visit(s.body)
         self.t.around.pop()
+        self.t.line(f"R.loop = {prefix}")
         self.t.in_serial -= 1
         self._breakable.pop()
         self.t.stretch(entered)

@@ -193,7 +193,33 @@ class Hang:
                 for x in links
             ],
         }
-        return Finding("deadlock", "error", self.where, "\n".join(lines), _FIX, details)
+        return Finding("deadlock", "error", self.where, "\n".join(lines), self._advice(links, circle), details)
+
+    def _advice(self, links: list[Link], circle: bool) -> str:
+        """What the barrier at the bottom of it suggests: a count, a parity, or an arrival."""
+        for link in links if circle else links[-1:]:
+            barrier, index = key = self.parked[link.wait]
+            slot, name = self.slots[key], f"{barrier.name}[{index}]"
+            brought = {count for d in self.drafts for b, i, count in d.arrives if (b, i) == key}
+            if not brought:
+                return f"Let someone arrive on {name}, or wait for the slot that is meant."
+            if len(brought) == 1 and max(brought) < slot.count and slot.pending < slot.count:
+                return (
+                    f"{name} counts {slot.count} arrivals a phase, and each arrival on it brings {max(brought)}: make the count "
+                    "match the threads that arrive."
+                )
+            if circle and slot.done == 0 and link is links[0]:
+                return (
+                    f"No phase of {name} has completed yet. If {self.names.statement(self.drafts[link.wait])} is meant to pass "
+                    "the first time, it needs the other parity."
+                )
+            if slot.phases and not link.enough:
+                last = self.drafts[slot.phases[-1][-1]]
+                return (
+                    f"The last arrival on {name} was at {self.names.statement(last)}: one is missing for "
+                    f"{self.names.statement(self.drafts[link.wait])}."
+                )
+        return _FIX
 
     def _history(self, key: tuple[Barrier, int]) -> str:
         """Who arrived on a barrier before: tells a wait too many from an arrival that does not exist."""

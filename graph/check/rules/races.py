@@ -21,19 +21,24 @@ _MAX = 3  #: findings a template
 
 @rule("race")
 def races(subject: Subject) -> Iterable[Finding]:
-    """At most three findings a template, one a pair of source operations."""
+    """One finding a pair of source operations; pairs behind one wait that does not wait have one cause, and one finding."""
     graph = subject.graph
     slots = np.array([b.scope in ("shared", "tmem") for b in graph.buffers], dtype=bool)
     if not slots.any():
         return
     told: set[object] = set()
+    causes: dict[object, list[tuple[Template, int, int, int]]] = {}
     for t, (order, _) in zip(graph.templates, subject.orders, strict=True):
         for before, after, buffer in _races(graph, t, slots, order):
             key = (t.node_source[before], t.node_source[after], t.node_type[before], t.node_type[after], buffer)
             if key in told:
                 continue
             told.add(key)
-            yield _finding(graph, t, before, after, buffer)
+            wait = _idle_wait(graph, t, after)
+            cause = (graph.node(t, wait).source, graph.node(t, wait).role) if wait >= 0 else key
+            causes.setdefault(cause, []).append((t, before, after, buffer))
+    for pairs in causes.values():
+        yield _finding(graph, *pairs[0], others=pairs[1:])
 
 
 def _races(graph: KernelGraph, t: Template, slots: np.ndarray, order: list[int]) -> list[tuple[int, int, int]]:
@@ -104,7 +109,9 @@ def _suspects(t: Template, owner: list[int], on_chip: np.ndarray) -> list[tuple[
     return out
 
 
-def _finding(graph: KernelGraph, t: Template, before: int, after: int, buffer: int) -> Finding:
+def _finding(
+    graph: KernelGraph, t: Template, before: int, after: int, buffer: int, others: list[tuple[Template, int, int, int]]
+) -> Finding:
     first, second = graph.node(t, before), graph.node(t, after)
     name = graph.buffers[buffer].name
     mode = ["write" if any(x.buffer.name == name for x in n.writes) else "read" for n in (first, second)]
@@ -121,15 +128,18 @@ def _finding(graph: KernelGraph, t: Template, before: int, after: int, buffer: i
     text = f"{roles[1]}{second.label()} {verb} {what} while {roles[0]}{first.label()} {still}{at}: no order path between them"
     fix = "Add a barrier (or the missing wait) between the two."
     idle = _idle_wait(graph, t, after)
-    if idle:
-        fix = f"{idle} in front of it passes at once: does its parity name the phase that is meant?"
+    if idle >= 0:
+        fix = f"{graph.node(t, idle).label()} in front of it passes at once: does its parity name the phase that is meant?"
+    also = sorted({graph.buffers[b].name for _, _, _, b in others})
+    if others:
+        text += f"; {len(others)} more such pair{'s' if len(others) > 1 else ''} behind the same wait ({', '.join(also)})"
     return Finding(
         "race",
         "error",
         t.name,
         text,
         fix,
-        {"buffer": name, "slot": slot, "first": _who(first, mode[0]), "second": _who(second, mode[1])},
+        {"buffer": name, "slot": slot, "first": _who(first, mode[0]), "second": _who(second, mode[1]), "also": also},
     )
 
 
@@ -137,8 +147,8 @@ def _who(node: object, mode: str) -> dict[str, object]:
     return {"access": mode, **{k: getattr(node, k) for k in ("type", "source", "role", "loop", "cta")}}
 
 
-def _idle_wait(graph: KernelGraph, t: Template, node: int) -> str:
-    """The barrier wait closest before `node` in its program, if no phase stands behind it; "" if one does."""
+def _idle_wait(graph: KernelGraph, t: Template, node: int) -> int:
+    """The barrier wait closest before `node` in its program, if no phase stands behind it; -1 if one does."""
     source = t.edge_src()
     for _ in range(8):
         before = source[(t.edge_dst == node) & (t.edge_reason == int(Reason.PROGRAM))]
@@ -147,5 +157,5 @@ def _idle_wait(graph: KernelGraph, t: Template, node: int) -> str:
         node = int(before.max())
         if graph.type_names[t.node_type[node]] == "barrier_wait":
             idle = not ((t.edge_dst == node) & (t.edge_reason == int(Reason.BARRIER))).any()
-            return graph.node(t, node).label() if idle else ""
-    return ""
+            return node if idle else -1
+    return -1
