@@ -171,7 +171,7 @@ def _build(name: str, build: Any, machine: Hardware) -> CheckedKernel:
     try:
         return _judge(build(), machine)
     except CheckError as error:
-        more = check_graph(error.partial, limits(machine), races=False, cost=True) if error.partial is not None else []
+        more = check_graph(error.partial, limits(machine), ordered=False, cost=True) if error.partial is not None else []
         return CheckedKernel(name, None, (*error.findings, *more))
 
 

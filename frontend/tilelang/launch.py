@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from ..errors import FrontendError
+from .expr import op_name
 from .program import Program, Storage
 
 REGISTER_FILE = 65536  #: 32-bit registers of an SM
@@ -98,6 +100,21 @@ def occupancy_hint(program: Program) -> int:
         nonlocal found
         if type(statement).__name__ == "AttrStmt" and str(statement.attr_key) == "tl.min_blocks_per_sm":
             found = max(found, int(statement.value))
+
+    (getattr(tvm, "tirx", None) or tvm.tir).stmt_functor.post_order_visit(program.body, visit)
+    return found
+
+
+def orders_blocks(program: Program) -> bool:
+    """Whether blocks may wait for each other: flags (`T.atomic_load`, `T.atomic_store`, tickets) or a grid barrier."""
+    import tvm
+
+    found = False
+
+    def visit(node: Any) -> None:
+        nonlocal found
+        if type(node).__name__ == "Call" and re.search(r"atomic_(load|store|cas)|_ret_|sync_grid", op_name(node)):
+            found = True
 
     (getattr(tvm, "tirx", None) or tvm.tir).stmt_functor.post_order_visit(program.body, visit)
     return found

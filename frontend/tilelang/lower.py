@@ -18,7 +18,7 @@ from .clusters import cluster_blocks, cluster_positions
 from .emit import emit
 from .exact.apply import apply_launch, comparison_meta, comparison_warnings, decided_swizzles
 from .exact.compare import compare, decided_memory
-from .launch import occupancy_hint, registers_per_thread, spill_warning
+from .launch import occupancy_hint, orders_blocks, registers_per_thread, spill_warning
 from .memory import plan_memory
 from .ops.reduce import author_threads
 from .program import Storage, kernel_count, parse
@@ -107,6 +107,8 @@ def _lower(captured: CapturedKernel, symbols: Mapping[str, int] | None, metadata
         program, program.storages, reallocates=reallocates, math_threads=32 * len(math_warps) or program.threads,
         tensor_cores=flops > 0, operand_words=shared.operand_words, staging=translator.staging if flops else (), ctas_per_sm=n)
         for n in (0, hint))
+    if orders_blocks(program):
+        builder.meta["orders_blocks"] = True
     if hint:
         builder.meta.update({"min_blocks_per_sm": hint, "registers_wanted": wanted})
     builder.smem_bytes = memory.nbytes + sum(-(-8 * len(b.counts) // 16) * 16 for b in program.barriers if not b.named)

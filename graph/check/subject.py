@@ -16,8 +16,9 @@ from .findings import Finding, Limits
 from .order import topological
 from .targets import Target, target_of
 
-#: When a rule runs: on every graph; if races are asked for; for a target; if what costs time is asked for.
-STAGES = ("structure", "race", "target", "cost")
+#: When a rule runs: on every graph; if races are asked for (those that need the order of a template's nodes apart); for a target;
+#: if what costs time is asked for.
+STAGES = ("structure", "race", "blocks", "target", "cost")
 
 
 @dataclass(frozen=True)

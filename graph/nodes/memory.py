@@ -3,7 +3,8 @@
 from ..registry import Attr, NodeType, register_node_type
 
 _WIDTH = {"access_bytes": Attr(int, "bytes one thread moves with one instruction"),
-          "row_bytes": Attr(int, "contiguous bytes that one warp instruction touches in a row of the tensor")}
+          "row_bytes": Attr(int, "contiguous bytes that one warp instruction touches in a row of the tensor"),
+         "approximate": Attr(bool, "the tile in global memory is a bound: conditions or data decide which elements are meant")}
 _TMA = {"tensor_map": Attr(bool, "goes through a tensor map (else a plain bulk copy)"),
         "box": Attr(tuple, "box of one instruction, outermost first, elements"),
         "multicast": Attr(int, "mask of the ranks of the CTAs that receive it, where there are others than its own")}

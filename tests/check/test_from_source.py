@@ -88,8 +88,8 @@ def test_too_many_arrivals(capsys: pytest.CaptureFixture[str]) -> None:
     status, lines = check(capsys, "ring", "count=64")
     assert status == 3
     assert lines[0] == (
-        "error arrivals: every block: barrier empty[0] takes 64 arrivals a phase but phase 0 received 128, the last from consumer "
-        "at arrive(empty) [k=0]"
+        "error arrivals: every block: barrier empty[0] takes 64 arrivals a phase but phase 0 received 128, the last from "
+        "consumer at arrive(empty) [k=0]"
     )
 
 

@@ -50,6 +50,7 @@ class Group:
     loops: tuple[Loop, ...]
     items: list[Item] = field(default_factory=list)
     conditions: list[Any] = field(default_factory=list)
+    bounded: bool = False  #: the trip count of a loop is only bounded: data, or another loop, decides it
 
 
 ElementCall = Callable[["Collector", Any], None]
@@ -84,6 +85,7 @@ class Collector:
         self._path: list[Loop] = list(outer)
         self._conditions: list[Any] = []
         self._asynchronous = False
+        self._bounded = 0  #: loops around here whose trip count is only bounded
 
     def visit(self, s: Any) -> None:
         """Collect what is below `s`."""
@@ -126,12 +128,15 @@ class Collector:
     def _loop(self, s: Any) -> None:
         try:
             extent = self.t.constant(s.extent)
+            bounded = False
         except FrontendError:
-            extent = self._bound(s.extent)
+            extent, bounded = self._bound(s.extent), True
+        self._bounded += bounded
         before, self._asynchronous = self._asynchronous, self._asynchronous or _ASYNC in dict(s.annotations or {})
         self._path.append(Loop(s.loop_var, extent, int(s.kind)))
         self.visit(s.body)
         self._path.pop()
+        self._bounded -= bounded
         self._asynchronous = before
 
     def _bound(self, extent: Any) -> int:
@@ -155,6 +160,7 @@ class Collector:
             last = Group(path)
             self.groups.append(last)
         last.items.append(item)
+        last.bounded = last.bounded or self._bounded > 0
         for c in self._conditions:
             if not any(c.same_as(d) for d in last.conditions):
                 last.conditions.append(c)

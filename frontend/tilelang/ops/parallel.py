@@ -104,6 +104,11 @@ def _contents(t: Translator, group: Group, item: Item) -> list[str]:
     return [f"R.contents.store({storage.index}, lambda {names}: (({index},), {value.src}, {condition}), {extents})"]
 
 
+def _selects(value: Any) -> bool:
+    """Whether a value reads only where a condition holds."""
+    return value is not None and ("if_then_else(" in text_of(value, 4000) or "Select(" in text_of(value, 4000))
+
+
 def _loads(value: Any) -> list[Any]:
     import tvm
 
@@ -241,9 +246,26 @@ class Elementwise:
         mix, depth = self._mix(mma, width)
         attrs = {a.key: self._lane_width(a) if self.by_thread else self._width_attrs(a, mma, width, inner) for a in memories}
         rounded = {op: round(n, 4) for op, n in mix.items() if n > 1e-9}
-        plan = [(s, {"elements": s.elements, "depth": depth, **rounded}) for s in self._shares(active)]
+        shares = self._shares(active)
+        for a in memories:
+            if a.storage.scope == "global" and not self._exact(a, shares):
+                attrs[a.key]["approximate"] = True
+        plan = [(s, {"elements": s.elements, "depth": depth, **rounded}) for s in shares]
         mapping = None if mma or self.by_thread else (tuple(e for e in self.extents if e != 1), width)
         return plan, attrs, mapping, bool(rounded)
+
+    def _exact(self, access: TileAccess, shares: list[Share]) -> bool:
+        """Whether all elements of the access's boxes are touched: no condition, no gather, no holes."""
+        if self.group.conditions or self.group.bounded or any(code is None for code, _ in access.dims):
+            return False
+        if access in self.reads and any(_selects(i.value) for i in self.group.items):
+            return False
+        boxes = [(s.offset, s.extent) for s in shares] if self.by_thread else [((0,) * len(self.extents), self.extents)]
+        if self.by_thread and any(s.elements != math.prod(s.extent) for s in shares):
+            return False
+        return all(
+            math.prod(r[1] for r in access.ranges(offset[:len(extent)], extent))
+            == math.prod(extent[i] for i in access.used) * access.width for offset, extent in boxes)
 
     def _lane_width(self, access: TileAccess) -> dict[str, Any]:
         """What one thread and one warp touch, from how the index moves with the innermost loop and with the thread index."""
