@@ -9,7 +9,8 @@ The rules, and where they come from:
   gap between two kernels, `launch.gap_us`, is hidden.
 - A CTA becomes resident when what the CTAs of earlier kernels leave free on an SM holds it: CTA slots, threads, shared memory and
   registers, by the same allocation rules as for one kernel (CUDA programming guide, hardware multithreading). A place that an
-  earlier CTA had to leave first is taken `launch.cta_gap_cycles` after that. A kernel in clusters shares no SM with its neighbour.
+  earlier CTA had to leave first is taken `launch.cta_gap_cycles` after that. A kernel in clusters shares no SM with its
+  neighbour.
 - The wait passes when the kernels before have completed and their memory operations are performed (PTX ISA): at the last result.
 """
 
@@ -104,7 +105,7 @@ def early_start(graph: KernelGraph, hw: Hardware, earlier: Sequence[Earlier], la
     All CTAs of the earlier kernels have started by then: the last of them had to, to trigger.
     """
     places = occupancy(graph, hw).ctas_per_sm
-    if graph.launch.cluster_ctas > 1 or any(k.launch.cluster_ctas > 1 for k in earlier):  # clusters: which SMs they are on is not recorded
+    if graph.launch.cluster_ctas > 1 or any(k.launch.cluster_ctas > 1 for k in earlier):  # their SMs are not recorded
         gone = max(float(k.schedule.end.max()) + k.launched_cycles for k in earlier) - launched_cycles
         free = np.full((places, hw.chip.sm_count), max(gone, 0.0) + hw.launch.cta_gap_cycles)
         return EarlyStart(max(max(k.end_cycles for k in earlier) - launched_cycles, 0.0), free)

@@ -10,12 +10,19 @@ class FrontendError(ValueError):
         problem: what is wrong, in one sentence.
         where: the statement (a shortened line of the printed IR), kernel or argument; empty if the whole kernel is meant.
         fix: what the user can do about it.
+
+    Attributes:
+        printed: what TileLang printed to standard error meanwhile.
     """
 
     def __init__(self, problem: str, *, where: str = "", fix: str = "") -> None:
-        self.problem, self.where, self.fix = problem, where, fix
+        self.problem, self.where, self.fix, self.printed = problem, where, fix, ""
         text = f"{where}: {problem}" if where else problem
         super().__init__(f"{text}. {fix}" if fix else text)
+
+
+class RequestError(FrontendError):
+    """A kernel that was asked for in a wrong way: an unknown pass config, metadata that does not match."""
 
 
 class UnknownStatement(FrontendError):

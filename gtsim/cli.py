@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Sequence
+
+from .interrupt import ends_at_once, leave
 
 #: Exit status after Ctrl-C.
 INTERRUPTED = 130
@@ -13,15 +16,21 @@ INTERRUPTED = 130
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command and exit: 0 fine, 1 the kernel, graph or GPU is at fault, 2 usage, 3 `check` found errors, 130 Ctrl-C.
 
-    `--debug` may stand anywhere and shows tracebacks.
+    `--debug` may stand anywhere and shows tracebacks and what TileLang printed.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in given
-    status = run([a for a in given if a != "--debug"], debug=debug)
-    if status == INTERRUPTED:
-        sys.stdout.flush()
-        os._exit(status)  # at once: taking a large graph apart would take seconds
+    with ends_at_once(_interrupted):
+        status = run([a for a in given if a != "--debug"], debug=debug)
+        if status == INTERRUPTED:
+            leave(status)
     sys.exit(status)
+
+
+def _interrupted(stderr: int) -> None:
+    with contextlib.suppress(OSError):
+        os.write(stderr, b"interrupted\n")
+    leave(INTERRUPTED)
 
 
 def run(arguments: list[str], *, debug: bool = False) -> int:
@@ -39,6 +48,7 @@ def run(arguments: list[str], *, debug: bool = False) -> int:
         from .errors import USER_ERRORS, exit_code
 
         if debug:
+            print(getattr(error, "printed", ""), end="", file=sys.stderr)
             raise
         if isinstance(error, USER_ERRORS):
             print(f"error: {error}", file=sys.stderr)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .backend.errors import SimulationError
-from .frontend.errors import FrontendError
+from .frontend.errors import FrontendError, RequestError
 from .graph.errors import GraphError
 from .hwconfigs.errors import HardwareError
 
@@ -20,7 +20,7 @@ class KernelFileError(ValueError):
 USER_ERRORS = (UsageError, KernelFileError, FrontendError, GraphError, SimulationError, HardwareError)
 
 #: Errors of how the command was written.
-_USAGE_ERRORS = (UsageError, HardwareError)
+_USAGE_ERRORS = (UsageError, HardwareError, RequestError)
 
 
 def exit_code(error: BaseException) -> int:

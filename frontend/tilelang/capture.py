@@ -5,6 +5,8 @@ No GPU, no nvcc. The compile is stopped there by raising from a pass instrument.
 
 from __future__ import annotations
 
+import difflib
+import json
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -12,7 +14,8 @@ from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ..errors import FrontendError, shorten
+from ..errors import FrontendError, RequestError, shorten
+from .quiet import held_back
 
 if TYPE_CHECKING:
     from .exact import ExactFacts
@@ -110,6 +113,34 @@ def _instrument(seen: dict[str, Any], request: Request | None) -> Any:
     return Tap()
 
 
+def check_configs(configs: Mapping[str, Any]) -> None:
+    """Refuse pass configs that the compiler does not have, and values it would not take.
+
+    Raises:
+        RequestError: names the nearest pass config, or the type that is wanted.
+    """
+    import tvm
+
+    try:
+        table = dict(tvm.ir.transform.PassContext.list_configs())
+    except Exception:  # noqa: BLE001  a release without the list: the compiler itself has the last word
+        return
+    known = {str(name): str(json.loads(str(info)).get("type", "")) for name, info in table.items()}
+    for name, value in configs.items():
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1) or difflib.get_close_matches(f"tl.{name}", known, n=1)
+            raise RequestError(f"TileLang has no pass config {name!r}",
+                               fix=f"Did you mean {near[0]}?" if near else f"It has {', '.join(sorted(known))}.")
+        types, wanted = _KINDS.get(known[name], ((), ""))
+        if types and not isinstance(value, types):
+            raise RequestError(f"the pass config {name} is {value!r:.60}, and must be {wanted}")
+
+
+#: Type in TVM's table -> Python types, and what to call them.
+_KINDS: dict[str, tuple[tuple[type, ...], str]] = {
+    "ir.IntImm": ((int,), "true, false or an integer"), "str": ((str,), "text"), "ir.FloatImm": ((int, float), "a number")}
+
+
 def capture(prim_func: Any, arch: str, pass_configs: Mapping[Any, Any] | None = None, *, detail: str = "fast",
             cache: bool = True) -> CapturedKernel:
     """Lower `prim_func` (a PrimFunc, or a function without arguments that builds one) for `arch` up to the capture point.
@@ -121,9 +152,16 @@ def capture(prim_func: Any, arch: str, pass_configs: Mapping[Any, Any] | None = 
 
     Raises:
         FrontendError: TileLang rejects the kernel before the capture point, or behind it if `detail` is "exact".
+        RequestError: an unknown pass config, or a value of the wrong type.
     """
     if detail not in DETAILS:
         raise FrontendError(f"detail must be 'fast' or 'exact', not {detail!r}")
+    require_tilelang()
+    with held_back():
+        return _capture(prim_func, arch, pass_configs, detail, cache)
+
+
+def _capture(prim_func: Any, arch: str, pass_configs: Mapping[Any, Any] | None, detail: str, cache: bool) -> CapturedKernel:
     tilelang = require_tilelang()
     start = time.perf_counter()
     target = make_target(arch)
@@ -139,6 +177,7 @@ def capture(prim_func: Any, arch: str, pass_configs: Mapping[Any, Any] | None = 
         if own:
             configs = {**{str(k): _plain(v) for k, v in dict(own).items()}, **configs}
         name = str(attrs.get("global_symbol", "kernel")) if attrs else "kernel"
+        check_configs(configs)
         if detail == "exact":
             from .exact.request import Request
 

@@ -6,14 +6,16 @@ dimension, so that everything broadcasts.
 
 from __future__ import annotations
 
+import difflib
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from ..errors import FrontendError
-from .program import Storage
+from ..errors import FrontendError, RequestError
+from .program import Program, Storage
 
 MAX_CELLS = 1 << 24
 
@@ -115,6 +117,40 @@ class Contents:
         values = np.broadcast_to(values, np.broadcast_shapes(values.shape, (*source_extents, 1)))
         box = tuple(slice(int(m), int(m) + e) for m, e in zip(mins, extents, strict=True))
         self._array(number, values.shape[-1])[box] = values.reshape(*extents, values.shape[-1])
+
+
+def check_metadata(metadata: Mapping[str, Any], program: Program) -> None:
+    """Refuse metadata that does not match the kernel's tensors: name, shape, type, and range of values.
+
+    Raises:
+        RequestError: names the tensor, what it is, and what was given.
+    """
+    tensors = {s.name: s for s in program.storages if s.scope == "global"}
+    for name, data in metadata.items():
+        storage = tensors.get(name)
+        if storage is None:
+            near = difflib.get_close_matches(name, tensors, n=1)
+            hint = f"Did you mean {near[0]}?" if near else f"It has {', '.join(tensors)}."
+            raise RequestError(f"metadata names {name!r}, and the kernel has no such tensor", where=program.name, fix=hint)
+        what = f"metadata {name!r}"
+        match = re.fullmatch(r"(u?)int(\d+)|bool", storage.dtype)
+        if match is None:
+            raise RequestError(f"{what} is for a tensor of {storage.dtype}, and only integers steer control flow",
+                               where=program.name)
+        try:
+            array = np.asarray(data)
+        except (TypeError, ValueError) as e:
+            raise RequestError(f"{what} is no array: {e}", where=program.name) from None
+        if array.dtype.kind not in "iub":
+            raise RequestError(f"{what} has type {array.dtype}, the kernel reads {storage.dtype}", where=program.name)
+        if array.shape != storage.shape:
+            raise RequestError(f"{what} has shape {list(array.shape)}, the kernel needs {list(storage.shape)}",
+                               where=program.name)
+        bits = int(match[2] or 1)
+        low, high = (0, (1 << bits) - 1) if match[1] or not match[2] else (-(1 << bits - 1), (1 << bits - 1) - 1)
+        if array.size and not (low <= int(array.min()) and int(array.max()) <= high):
+            odd = int(array.min()) if int(array.min()) < low else int(array.max())
+            raise RequestError(f"{what} holds {odd}, which is no {storage.dtype}", where=program.name)
 
 
 def load(metadata: Mapping[str, Any], name: str, shape: tuple[int, ...], index: tuple[Any, ...], text: str,

@@ -15,6 +15,7 @@ from ...graph import check as check_graph
 from ..errors import FrontendError
 from .capture import CapturedKernel, plain_configs
 from .clusters import cluster_blocks, cluster_positions
+from .contents import check_metadata
 from .emit import emit
 from .exact.apply import apply_launch, comparison_meta, comparison_warnings, decided_swizzles
 from .exact.compare import compare, decided_memory
@@ -73,11 +74,7 @@ def _lower(captured: CapturedKernel, symbols: Mapping[str, int] | None, metadata
         raise FrontendError(f"on_unknown must be 'error' or 'warn', not {on_unknown!r}")
     start = time.perf_counter()
     program = parse(captured, symbols, index)
-    unknown = sorted(set(metadata or ()) - {s.name for s in program.storages})
-    if unknown:
-        tensors = ", ".join(s.name for s in program.storages if s.scope == "global")
-        raise FrontendError(f"metadata names {unknown[0]!r}, and the kernel has no such tensor", where=captured.name,
-                            fix=f"It has {tensors}.")
+    check_metadata(metadata or {}, program)
     exact = captured.exact.kernels[index or 0] if captured.exact is not None else None
     translator = Translator(program, on_unknown, exact)
     run = translator.finish()

@@ -194,7 +194,9 @@ def parse(captured: CapturedKernel, symbols: Mapping[str, int] | None = None, in
     program.grid, program.thread_extents = (grid[0], grid[1], grid[2]), (threads[0], threads[1], threads[2])
     program.threads = threads[0] * threads[1] * threads[2]
     if min(program.grid) < 1:
-        raise FrontendError(f"the grid {program.grid} is empty", where=captured.name, fix="Check the problem size.")
+        negative = min(program.grid) < 0
+        raise FrontendError(f"the grid {program.grid} is {'negative' if negative else 'empty'}", where=captured.name,
+                            fix="A size is negative, or does not fit 32 bits." if negative else "Check the problem size.")
     if program.grid[0] * program.grid[1] * program.grid[2] > 1 << 24:
         raise FrontendError(f"the grid {program.grid} has more than 16 million blocks", where=captured.name,
                             fix="Use a smaller problem.")

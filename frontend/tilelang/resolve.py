@@ -10,6 +10,7 @@ from typing import Any
 
 from ..errors import FrontendError, shorten
 from .capture import make_target, plain_configs, target_context
+from .quiet import held_back
 
 
 def resolve(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any], arch: str,
@@ -44,20 +45,40 @@ def resolve(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any], arch: s
     inner = getattr(inner, "orig_func", inner)
     name = str(getattr(inner, "__name__", type(kernel).__name__))
     _check_arguments(kernel, name, args, keywords)
-    with target_context(make_target(arch)):
+    target = make_target(arch)
+    with held_back(), target_context(target):
         try:
             made = function(*args, **keywords)
         except FrontendError:
             raise
         except Exception as e:
+            odd = _unlike_defaults(inner, args, keywords)
             raise FrontendError(f"{name} raised {type(e).__name__}: {shorten(str(e), 300)}", where=_line_of(e, inner) or name,
-                                fix="Fix the factory or its arguments.") from e
+                                fix=odd or "Fix the factory or its arguments.") from e
     if hasattr(made, "prim_func") and not _is_prim_func(made):
         made = made.prim_func
     if not _is_prim_func(made):
         raise FrontendError(f"{name} returned {type(made).__name__}, not a PrimFunc", where=name,
                             fix="Return the function decorated with @T.prim_func.")
     return made, configs, name
+
+
+def _unlike_defaults(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+    """Which arguments are of another type than the integers and texts that are their defaults, or are no positive integers where
+    the default is one: the likely reason why a factory raised. Empty if none is."""
+    try:
+        signature = inspect.signature(function)
+        given = signature.bind_partial(*args, **kwargs).arguments
+    except (TypeError, ValueError):
+        return ""
+    found = []
+    for name, value in given.items():
+        default = signature.parameters[name].default
+        if type(default) is int and (type(value) is not int or (value <= 0 < default)):
+            found.append(f"{name} is {value!r:.40}, and its default {default} is {'a positive' if default > 0 else 'an'} integer")
+        elif type(default) is str and not isinstance(value, str):
+            found.append(f"{name} is {value!r:.40}, and its default {default!r} is text")
+    return "; ".join(found) + "." if found else ""
 
 
 def _line_of(error: Exception, function: Any) -> str:

@@ -21,6 +21,8 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks. May stand anywhere.")] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show tracebacks and what TileLang printed. May stand anywhere.")
+    ] = False,
 ) -> None:
     """Take the options that stand before the command; `--debug` has been read by then (gtsim.cli)."""

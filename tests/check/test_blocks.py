@@ -92,8 +92,8 @@ def test_atomics_and_bounds_are_left_out(change: dict[str, Any]) -> None:
 
 
 def test_flags_may_order_blocks() -> None:
+    assert found(stores([(0, 0)] * 4))
     b = stores([(0, 0)] * 4)
-    assert found(b)
     ticket = b.tensor("ticket", (1,), "int32")
     one = b.buffer("one", (1,), "int32", scope="local")
     b._templates[0].node("atomic", [0], reads=[one.tile()], writes=[ticket.tile()])
