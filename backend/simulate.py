@@ -71,6 +71,9 @@ def simulate(
         if finding.severity == "error":
             raise SimulationError(f"{finding.where}: {finding.text}. {finding.fix}".rstrip())
     residency = occupancy(graph, machine)
+    places = (residency.ctas_per_sm, machine.chip.sm_count)
+    if start is not None and (not isinstance(start, EarlyStart) or start.place_free_cycles.shape != places):
+        raise SimulationError(f"start must be an EarlyStart for {places[0]} CTAs an SM and {places[1]} SMs (see early_start).")
     started = time.perf_counter()
     program, names = compile_program(
         graph, machine, residency, clock_mhz=clock, by_line=fidelity == "line", policy=policy,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+#: What can be done about a statement that cannot be interpreted.
+GO_ON = 'on_unknown="warn" goes on without it.'
+
 
 class FrontendError(ValueError):
     """A kernel that cannot become a tile graph, or a wrong request for one.

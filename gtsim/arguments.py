@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from .errors import UsageError
@@ -14,6 +14,14 @@ def check_mapping(name: str, value: Any, example: str) -> None:
     """Refuse what is no mapping with text keys. Raises UsageError."""
     if not isinstance(value, Mapping) or not all(isinstance(k, str) for k in value):
         raise UsageError(f"{name} is {type(value).__name__} {value!r:.60}. Give a dictionary such as {{{example}}}.")
+
+
+def check_call(args: Any, kwargs: Any) -> None:
+    """Refuse arguments of a factory that are no sequence and no mapping. Raises UsageError."""
+    if isinstance(args, str | bytes) or not isinstance(args, Sequence):
+        raise UsageError(f"args is {type(args).__name__} {args!r:.60}. Give the arguments of the kernel as a tuple.")
+    if kwargs is not None:
+        check_mapping("kwargs", kwargs, '"M": 4096')
 
 
 def check_symbols(symbols: Any) -> None:

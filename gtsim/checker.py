@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from .arguments import check_choice
+from .arguments import check_call, check_choice
 from .backend.occupancy import limits
 from .errors import UsageError
 from .graph import CheckError, Finding, KernelGraph, TileGraphBuilder
 from .graph import check as check_graph
 from .hwconfigs import Hardware, load_hardware
 from .kernels import is_factory, is_prim_func
-from .predictor import DEFAULT_HARDWARE, HardwareLike, Predictor
+from .predictor import DEFAULT_HARDWARE, HardwareLike, Options, Predictor
 
 #: Version of :meth:`CheckReport.to_dict`.
 SCHEMA_VERSION = 1
@@ -148,6 +148,14 @@ def check(
         FrontendError: the kernel cannot be lowered.
         HardwareError: no such hardware.
     """
+    check_call(args, kwargs)
+    Options(
+        overrides=overrides or {},
+        symbols=symbols or {},
+        metadata=metadata or {},
+        pass_configs=pass_configs or {},
+        on_unknown=on_unknown,
+    ).check()
     machine = load_hardware(hw, overrides, override_files)
     if isinstance(kernel, Predictor):
         kernel = kernel.kernel

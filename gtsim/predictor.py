@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, overload
 
-from .arguments import check_choice, check_clock, check_graph, check_mapping, check_symbols, check_threads
+from .arguments import check_call, check_choice, check_clock, check_graph, check_mapping, check_symbols, check_threads
 from .backend import FIDELITIES, POLICIES, EarlyStart, waits_for_earlier
 from .backend import simulate as run_backend
 from .errors import UsageError
@@ -86,8 +86,7 @@ def lower(kernel: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | Non
     """
     from .frontend import lower as run_frontend
 
-    if isinstance(args, str | bytes) or not isinstance(args, Sequence):
-        raise UsageError(f"args is {type(args).__name__} {args!r:.60}. Give the arguments of the kernel as a tuple.")
+    check_call(args, kwargs)
     Options(symbols=symbols or {}, metadata=metadata or {}, pass_configs=pass_configs or {}, on_unknown=on_unknown,
             detail=detail, cache=cache).check()
     if isinstance(kernel, Predictor):

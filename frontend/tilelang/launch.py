@@ -32,12 +32,11 @@ def launch_positions(grid: tuple[int, int, int], swizzle: tuple[str, int] | None
 
     `threadblock_swizzle_pattern` remaps the hardware's block id to a logical one: the launch order is the hardware's.
     """
-    blocks = block_coordinates(grid)
-    linear = np.arange(len(blocks), dtype=np.int64)
+    x, y, z = grid
+    linear = np.arange(x * y * z, dtype=np.int64)
     if swizzle is None:
         return linear
     name, panel = swizzle
-    x, y, _ = grid
     plane = x * y
     at = linear % plane
     if name == "rasterization2DRow":

@@ -22,6 +22,7 @@ from .exact.compare import compare, decided_memory
 from .launch import occupancy_hint, orders_blocks, registers_per_thread, spill_warning
 from .memory import plan_memory
 from .ops.reduce import author_threads
+from .outside import outside
 from .program import Storage, kernel_count, parse
 from .repetition import Needs, Repetition, Replan
 from .translate import Translator
@@ -125,6 +126,8 @@ def _lower(captured: CapturedKernel, symbols: Mapping[str, int] | None, metadata
     seconds = {"capture": captured.seconds, "graph": 0.0}
     builder.meta["seconds"] = seconds
     graph = builder.build(check=False)
+    if metadata:
+        graph.meta["warnings"].extend(outside(graph))
     if check:
         _refuse(graph)
     seconds["graph"] = time.perf_counter() - start

@@ -148,8 +148,11 @@ def _no_loads(e: Any) -> Value:
 
 
 def kernel_count(captured: CapturedKernel) -> int:
-    """How many kernels (launches) the captured program holds."""
-    return sum(len(launches(f.body)) for _, f in captured.module.functions.items())
+    """How many kernels (launches) the captured program holds. Raises FrontendError if there is none."""
+    count = sum(len(launches(f.body)) for _, f in captured.module.functions.items())
+    if not count:
+        raise FrontendError("it launches no kernel", where=captured.name, fix="Put its work under `with T.Kernel(...)`.")
+    return count
 
 
 def parse(captured: CapturedKernel, symbols: Mapping[str, int] | None = None, index: int | None = None) -> Program:
@@ -169,6 +172,8 @@ def parse(captured: CapturedKernel, symbols: Mapping[str, int] | None = None, in
     func = functions[0]
     bound = _bind_symbols(func, symbols or {}, captured.name)
     nests = launches(func.body)
+    if not nests:
+        raise FrontendError("it launches no kernel", where=captured.name, fix="Put its work under `with T.Kernel(...)`.")
     if len(nests) != 1 and index is None:
         raise FrontendError(f"{len(nests)} kernels in this program, lower() takes one", where=captured.name,
                             fix="gtsim.frontend.lower_program() gives a graph for each.")

@@ -51,7 +51,7 @@ def resolve(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any], arch: s
             made = function(*args, **keywords)
         except FrontendError:
             raise
-        except Exception as e:
+        except (Exception, SystemExit) as e:
             odd = _unlike_defaults(inner, args, keywords)
             raise FrontendError(f"{name} raised {type(e).__name__}: {shorten(str(e), 300)}", where=_line_of(e, inner) or name,
                                 fix=odd or "Fix the factory or its arguments.") from e
@@ -81,7 +81,7 @@ def _unlike_defaults(function: Any, args: Sequence[Any], kwargs: Mapping[str, An
     return "; ".join(found) + "." if found else ""
 
 
-def _line_of(error: Exception, function: Any) -> str:
+def _line_of(error: BaseException, function: Any) -> str:
     """`file.py:12`, the line of the factory's own file that raised; empty if it cannot be told."""
     file = getattr(getattr(function, "__code__", None), "co_filename", None)
     lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == file]

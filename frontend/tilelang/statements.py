@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
-from ..errors import FrontendError, UnknownStatement
+from ..errors import GO_ON, FrontendError, UnknownStatement
 from .expr import BLOCK, LOOP, OPAQUE, RUN, THREAD, Value, op_name, text_of
 from .locals import assigns
 from .program import Storage, declare
@@ -41,12 +41,14 @@ class Statements:
         except FrontendError as e:
             kind = type(s).__name__
             leaf = kind in ("Evaluate", "BufferStore") or (kind == "For" and int(s.kind) == 1)
-            if isinstance(e, UnknownStatement) and self.t.on_unknown == "warn" and leaf:
-                self.t.unknown(s, e.problem)
-            elif not e.where:
+            if isinstance(e, UnknownStatement) and leaf:
+                if self.t.on_unknown == "warn":
+                    self.t.unknown(s, e.problem)
+                    return
+                raise type(e)(e.problem, where=e.where or text_of(s), fix=e.fix or GO_ON) from e
+            if not e.where:
                 raise type(e)(e.problem, where=text_of(s), fix=e.fix) from e
-            else:
-                raise
+            raise
 
     def _visit_SeqStmt(self, s: Any) -> None:
         for part in _join_ifs(list(s.seq)):

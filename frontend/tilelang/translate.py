@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ..errors import FrontendError, UnknownStatement
+from ..errors import GO_ON, FrontendError, UnknownStatement
 from .expr import BLOCK, LOOP, OPAQUE, RUN, THREAD, Value, is_float, text_of
 from .layouts import Layouts
 from .locals import Locals, scan_locals
@@ -211,7 +211,7 @@ class Translator:
         """An uninterpretable statement: an error, or an opaque node if the user wants to go on."""
         text = text_of(node)
         if self.on_unknown != "warn":
-            raise UnknownStatement(f"{what} is not supported", where=text, fix=fix or 'on_unknown="warn" goes on without it.')
+            raise UnknownStatement(f"{what} is not supported", where=text, fix=fix or GO_ON)
         self.warn(f"not interpreted, costs nothing: {text}")
 
         def opaque(walk: Walk) -> None:

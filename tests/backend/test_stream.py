@@ -188,3 +188,10 @@ def test_an_unknown_signal_is_refused() -> None:
     k.t.node("test_signal", [0])
     with pytest.raises(SimulationError, match="signal 'shout' is none of"):
         k.run()
+
+
+def test_a_start_that_does_not_fit_is_refused() -> None:
+    graph = first(1, 1)
+    for start in (3, EarlyStart(0.0, np.zeros((1, 132)))):
+        with pytest.raises(SimulationError, match="must be an EarlyStart for 16 CTAs an SM and 132 SMs"):
+            simulate(graph, start=start)  # type: ignore[arg-type]

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import tilelang.language as T
+import tvm
 from gtsim.frontend.errors import RequestError
 
 import gtsim
@@ -139,3 +140,94 @@ def interrupted():
 
     os.write(2, b"half way\n")
     raise KeyboardInterrupt
+
+
+def test_metadata_that_leads_out_of_a_tensor_is_a_warning() -> None:
+    """Y has rows 0 to 63; blocks 5 and 6 are sent to 64 and to -3."""
+
+    def small(N=1024):
+        @T.prim_func
+        def take(order: T.Tensor((N,), "int32"), Y: T.Tensor((64, 128), "float32")):
+            with T.Kernel(8, threads=128) as bx:
+                f = T.alloc_fragment((1, 128), "float32")
+                T.clear(f)
+                T.copy(f, Y[order[bx], 0])
+
+        return take
+
+    far = np.arange(1024, dtype=np.int32)
+    assert gtsim.lower(small, metadata={"order": far}).warnings == ()
+    far[5:7] = 64, -3
+    (text,) = gtsim.lower(small, metadata={"order": far}).warnings
+    assert text == (
+        "block (5, 0, 0) uses Y[64, 0] at copy(f -> Y), outside of its shape [64, 128]: nothing moves there (2 such blocks). Is "
+        "the metadata right?"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (dict(args="abc"), "args is str 'abc'"),
+        (dict(args=5), "args is int 5"),
+        (dict(kwargs=[1, 2]), "kwargs is list"),
+        (dict(kwargs={1: 2}), "kwargs is dict {1: 2}"),
+        (dict(symbols=[1]), "symbols is list"),
+        (dict(symbols={"m": 1.5}), "m is 1.5, and must be an integer"),
+        (dict(metadata=[1]), "metadata is list"),
+        (dict(pass_configs="x"), "pass_configs is str 'x'"),
+        (dict(on_unknown="maybe"), "unknown on_unknown 'maybe'"),
+    ],
+)
+def test_arguments_of_the_wrong_kind(arguments, words) -> None:
+    for ask in (gtsim.lower, gtsim.check):
+        with pytest.raises(gtsim.UsageError, match=words):
+            ask(rows, **arguments)
+
+
+def test_a_factory_that_leaves() -> None:
+    def leave():
+        raise SystemExit(3)
+
+    with pytest.raises(gtsim.FrontendError, match="leave raised SystemExit: 3"):
+        gtsim.lower(leave)
+
+
+def no_kernel():
+    @T.prim_func
+    def nothing(X: T.Tensor((128,), "float32")):
+        T.evaluate(0)
+
+    return nothing
+
+
+def unknown():
+    @T.prim_func
+    def odd(X: T.Tensor((1024,), "float32"), Y: T.Tensor((1024,), "float32")):
+        with T.Kernel(8, threads=128) as bx:
+            s = T.alloc_shared((128,), "float32")
+            T.copy(X[bx * 128], s)
+            T.evaluate(T.call_intrin("handle", tvm.ir.Op.get("tl.increase_descriptor_offset"), 3, 4))
+            T.copy(s, Y[bx * 128])
+
+    return odd
+
+
+def test_a_program_without_a_kernel() -> None:
+    for ask in (gtsim.lower, gtsim.check):
+        with pytest.raises(gtsim.FrontendError, match="nothing: it launches no kernel. Put its work under"):
+            ask(no_kernel)
+
+
+def test_a_statement_that_is_not_known_names_itself_and_the_way_on() -> None:
+    with pytest.raises(gtsim.frontend.UnknownStatement) as caught:
+        gtsim.lower(unknown)
+    assert str(caught.value).startswith("T.increase_descriptor_offset(3, 4): tl.increase_descriptor_offset is not supported.")
+    assert str(caught.value).endswith(' on_unknown="warn" goes on without it.')
+    graph = gtsim.lower(unknown, on_unknown="warn")
+    (opaque,) = (n for n in graph.nodes_of(graph.templates[0]) if n.type == "opaque")
+    assert opaque.attrs["text"] == "T.increase_descriptor_offset(3, 4)"
+    assert graph.warnings == ("not interpreted, costs nothing: T.increase_descriptor_offset(3, 4)",)
+    p = gtsim.simulate(graph)
+    (row,) = (o for o in p.result.operations if o.type == "opaque")
+    assert (row.service_cycles, row.latency_cycles) == (0, 0) and "not interpreted, costs nothing" in " ".join(repr(p).split())
