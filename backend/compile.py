@@ -21,7 +21,7 @@ _SCOPES = {"subpartition": 0, "sm": 1, "tpc": 2, "gpc": 3, "chip": 4}
 _DIRECTIONS = {"load": 0, "store": 1, "atomic": 2}
 _POOLS = {"tma": 0, "lsu": 1}
 _KINDS = {"warp": 0, "unit": 1, "memory": 2}
-_SIGNALS = {"": 0, "trigger": 1, "wait": 2}
+_SIGNALS = {"": 0, "trigger": 1, "wait": 2, "grid": 3}
 #: Fidelity "fast": CTAs are left out where four periods in a row take the same time within this spread, and the trend of up to
 #: twelve would change the mean of those left out by less than this drift.
 STEADY_SPREAD, STEADY_DRIFT = 0.005, 0.002
@@ -98,7 +98,7 @@ class _Tables:
                 self._stage(node, stage)
         self.demands += [begin, len(self.stages) // 6, held]
         if demand.signal not in _SIGNALS:
-            raise SimulationError(f"{node.label()}: signal {demand.signal!r} is none of 'trigger', 'wait' and ''")
+            raise SimulationError(f"{node.label()}: signal {demand.signal!r} is none of 'trigger', 'wait', 'grid' and ''")
         self.signals.append(_SIGNALS[demand.signal])
         return len(self.demands) // 3 - 1
 
@@ -372,6 +372,7 @@ def compile_program(
         "kernel_launch": ticks(hw.launch.kernel_us * clock_mhz),
         "cta_gap": ticks(hw.launch.cta_gap_cycles),
         "cta_dispatch": ticks(hw.launch.cta_dispatch_cycles),
+        "grid_sync": ticks(hw.launch.grid_sync_us * clock_mhz),
         "grid_wait": ticks(start.wait_cycles) if start else 0,
         "place_free": np.rint((start.place_free_cycles if start else np.zeros(0)) * TICKS_PER_CYCLE).astype(np.int64).ravel(),
         "policy": POLICIES[policy],

@@ -77,7 +77,8 @@ class Demand:
     """The stages of a node, one after the other; warp stages come first.
 
     `signal` is what the node says to other kernels of the stream: "trigger" (this CTA does not keep the next kernel from
-    starting), "wait" (the node is not ready before the kernels before its own have completed), or "".
+    starting), "wait" (the node is not ready before the kernels before its own have completed), or "". To other CTAs of its own
+    kernel: "grid" (the node is not ready before all of them have come as far).
     """
 
     stages: Sequence[Stage]

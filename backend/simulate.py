@@ -72,6 +72,12 @@ def simulate(
             raise SimulationError(f"{finding.where}: {finding.text}. {finding.fix}".rstrip())
     residency = occupancy(graph, machine)
     places = (residency.ctas_per_sm, machine.chip.sm_count)
+    if "grid_sync" in graph.type_names and residency.waves > 1:
+        raise SimulationError(
+            f"{graph.name}: a kernel with a grid barrier needs all its {len(graph.instances)} CTAs resident at once; "
+            f"{machine.name} holds {places[0] * places[1]}. Launch a smaller grid whose blocks loop over the work, or make a CTA "
+            "smaller."
+        )
     if start is not None and (not isinstance(start, EarlyStart) or start.place_free_cycles.shape != places):
         raise SimulationError(f"start must be an EarlyStart for {places[0]} CTAs an SM and {places[1]} SMs (see early_start).")
     started = time.perf_counter()

@@ -195,5 +195,6 @@ class Launch(Table):
 
     kernel_us: Microseconds = Field(description="from the launch of a kernel to its first CTA, microseconds")
     gap_us: Microseconds = Field(description="idle time between two kernels of one stream, microseconds")
+    grid_sync_us: Microseconds = Field(0.0, description="grid barrier, from the last CTA until all go on, microseconds")
     cta_gap_cycles: Cycles = Field(description="CTA exit to the start of its successor in the same place")
     cta_dispatch_cycles: Cycles = Field(description="between CTAs dispatched, chip-wide")

@@ -83,6 +83,7 @@ Machine machine_of(const nb::dict& d) {
   m.cta_gap = integer(d, "cta_gap");
   m.cta_dispatch = integer(d, "cta_dispatch");
   m.grid_wait = integer(d, "grid_wait");
+  m.grid_sync = integer(d, "grid_sync");
   m.place_free = vec<std::int64_t>(d, "place_free");
   m.policy = static_cast<std::int32_t>(integer(d, "policy"));
   m.by_line = integer(d, "by_line") != 0;
@@ -102,7 +103,7 @@ Machine machine_of(const nb::dict& d) {
   require(m.place_free.empty() || m.place_free.size() == static_cast<std::size_t>(m.sms) * static_cast<std::size_t>(m.ctas_per_sm),
           "place_free");
   in_range(m.place_free, 0, kNever, "place_free");
-  require(m.grid_wait >= 0 && m.grid_wait < kNever, "grid_wait");
+  require(m.grid_wait >= 0 && m.grid_wait < kNever && m.grid_sync >= 0, "grid_wait");
   const auto chip = [&](const char* name) {
     const auto r = static_cast<std::int32_t>(integer(d, name));
     require(r >= 0 && r < static_cast<std::int32_t>(m.scopes.size()) && m.scopes[static_cast<std::size_t>(r)] == Scope::kChip, name);
@@ -289,7 +290,7 @@ Program program_of(const nb::dict& d) {
   const auto demands = vec<std::int32_t>(d, "demands");  // rows of 3
   const auto signals = vec<std::uint8_t>(d, "signals");
   require(demands.size() % 3 == 0 && signals.size() == demands.size() / 3, "demands");
-  in_range(signals, 0, 3, "signals");
+  in_range(signals, 0, 4, "signals");
   for (std::size_t i = 0; i < demands.size(); i += 3) {
     require(demands[i] >= 0 && demands[i] <= demands[i + 1] && static_cast<std::size_t>(demands[i + 1]) <= p.stages.size() &&
                 demands[i + 2] >= 0 && demands[i + 2] <= demands[i + 1] - demands[i],

@@ -102,6 +102,7 @@ void Engine::start_instance(std::int32_t sm, std::int32_t slot_index, std::int32
   slot.shape = &t;
   slot.end = now;
   slot.start = now;
+  slot.grid_syncs = 0;
   const auto index = static_cast<std::size_t>(&t - program_.templates.data());
   slot.stats = outcome_.nodes[index].data();
   slot.own.states = fresh_[index];
@@ -209,16 +210,7 @@ void Engine::drain(Tick now) {
 void Engine::begin(std::int32_t sm, std::int32_t slot_index, std::int32_t node, Tick now) {
   Slot& slot = sms_[static_cast<std::size_t>(sm)].slots[static_cast<std::size_t>(slot_index)];
   const Demand& demand = slot.info(node).demand;
-  if (demand.signal == GridSignal::kWait) {
-    Tick& reached = outcome_.instance_wait[static_cast<std::size_t>(slot.instance)];
-    reached = std::min(reached, now);
-    if (now < machine_.grid_wait) {
-      constexpr std::size_t kSync = 4;  // waiting for the kernels before counts as synchronisation
-      slot.stats_of(node).wait[kSync] += machine_.grid_wait - now;
-      queue_.push(machine_.grid_wait, kBegin, sm, slot_index, node);
-      return;
-    }
-  }
+  if (demand.signal != GridSignal::kNone && held(sm, slot_index, node, demand.signal, now)) return;
   slot.nodes[static_cast<std::size_t>(node)].ordered = now;  // from here on: when it became ready
   if (demand.warp_stages == 0) warps_go_on(sm, slot_index, node, now);
   if (demand.stage_begin == demand.stage_end) {
@@ -226,6 +218,38 @@ void Engine::begin(std::int32_t sm, std::int32_t slot_index, std::int32_t node, 
   } else {
     run_stage(sm, slot_index, node, now);
   }
+}
+
+// Whether a node has to wait for other kernels or other CTAs; it then begins anew when they are there.
+bool Engine::held(std::int32_t sm, std::int32_t slot_index, std::int32_t node, GridSignal signal, Tick now) {
+  constexpr std::size_t kSync = 4;  // such waiting counts as synchronisation
+  Slot& slot = sms_[static_cast<std::size_t>(sm)].slots[static_cast<std::size_t>(slot_index)];
+  if (signal == GridSignal::kWait) {
+    Tick& reached = outcome_.instance_wait[static_cast<std::size_t>(slot.instance)];
+    reached = std::min(reached, now);
+    if (now >= machine_.grid_wait) return false;
+    slot.stats_of(node).wait[kSync] += machine_.grid_wait - now;
+    queue_.push(machine_.grid_wait, kBegin, sm, slot_index, node);
+    return true;
+  }
+  if (signal != GridSignal::kGrid) return false;
+  if (slot.passing) {
+    slot.passing = false;
+    return false;
+  }
+  const auto number = static_cast<std::size_t>(slot.grid_syncs++);
+  if (number == grid_barriers_.size()) grid_barriers_.emplace_back();
+  std::vector<Arrival>& there = grid_barriers_[number];
+  there.push_back({{sm, slot_index, node}, now});
+  if (there.size() < program_.instance_template.size() * static_cast<std::size_t>(std::max(machine_.cluster_size, 1))) return true;
+  const Tick go = now + machine_.grid_sync;
+  for (const Arrival& a : there) {
+    Slot& other = sms_[static_cast<std::size_t>(a.at.sm)].slots[static_cast<std::size_t>(a.at.slot)];
+    other.passing = true;
+    other.stats_of(a.at.node).wait[kSync] += go - a.when;
+    queue_.push(go, kBegin, a.at.sm, a.at.slot, a.at.node);
+  }
+  return true;
 }
 
 void Engine::run_stage(std::int32_t sm, std::int32_t slot_index, std::int32_t node, Tick when) {

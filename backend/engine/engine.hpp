@@ -55,6 +55,8 @@ class Engine {
     const Template* shape = nullptr;
     NodeStats* stats = nullptr;  // of the template
     Tick start = 0;
+    std::int32_t grid_syncs = 0;  // grid barriers that the CTA has come to
+    bool passing = false;         // it goes on from the last of them
     NodeState* nodes = nullptr;                            // of the template, then the further runs of each repeat
     const std::int32_t *base = nullptr, *times = nullptr;  // [repeats]: where its further runs start, how often it runs
     Nodes own;                                             // what these point to, without clusters
@@ -164,6 +166,11 @@ class Engine {
   static constexpr std::size_t kIntervals = 4;  // periods that must take the same time
   static constexpr std::size_t kWatched = 12;   // periods whose trend is watched
   static constexpr std::int32_t kKept = 2;      // whole periods that run behind those left out
+  struct Arrival {
+    Ready at;
+    Tick when;
+  };
+  bool held(std::int32_t sm, std::int32_t slot, std::int32_t node, GridSignal signal, Tick now);
 
   const Program& program_;
   const Machine& machine_;
@@ -183,6 +190,7 @@ class Engine {
   std::vector<PieceState> pieces_;
   std::vector<std::int32_t> free_transfers_, free_pieces_;
   std::vector<Ready> ready_;
+  std::vector<std::vector<Arrival>> grid_barriers_;  // the CTAs that have come to the n-th grid barrier
   std::vector<Piece> scratch_;
   std::vector<std::vector<PieceCache>> piece_cache_;  // [templates][tiles]
   std::int32_t next_instance_ = 0, finished_ = 0;

@@ -58,11 +58,12 @@ struct Tensor {
   std::vector<std::int64_t> shape, stride_bytes, block;  // block: tile-cache granularity, elements
 };
 
-// What a node says to the kernels before and behind its own (programmatic dependent launch).
+// What a node says to the kernels before and behind its own (programmatic dependent launch), and to the other CTAs of its grid.
 enum class GridSignal : std::uint8_t {
   kNone,
   kTrigger,  // this CTA does not keep the next kernel from starting any longer
   kWait,     // not before the kernels before this one have completed
+  kGrid,     // not before all CTAs of the grid have come as far
 };
 
 struct Demand {
@@ -133,6 +134,7 @@ struct Machine {
   std::array<std::int64_t, kPools> pool_lines;  // lines in flight an SM, a pool each
   Tick kernel_launch, cta_gap, cta_dispatch;
   Tick grid_wait;                            // when the kernels before this one have completed
+  Tick grid_sync;                            // from the last CTA at a grid barrier until all go on
   std::vector<Tick> place_free;              // [ctas_per_sm, sms] when earlier kernels leave room for a CTA; empty: at once
   std::int32_t policy;                       // 0 greedy-then-oldest, 1 loose round-robin, 2 oldest first
   bool by_line;                              // one event a line instead of a run of lines

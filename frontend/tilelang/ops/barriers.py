@@ -124,11 +124,10 @@ def named_arrive(t: Translator, call: Any) -> None:
 
 @tile_op("tl.sync_grid")
 def sync_grid(t: Translator, call: Any) -> None:
-    """Cooperative grid barrier: CTAs are simulated without each other, so only its own block waits."""
-    t.warn("sync_grid: the wait for the other blocks is not modelled")
-
+    """Cooperative grid barrier."""
     def sync(walk: Walk) -> None:
-        walk.sync(implicit=False, source="sync_grid")
+        walk.put("grid_sync", walk.active.warps, "sync_grid")
+        walk.hazards.clear(walk.active)
 
     t.issue(sync)
 

@@ -37,7 +37,7 @@ class _Site:
 def races_between_blocks(subject: Subject) -> Iterable[Finding]:
     """At most one finding a tensor."""
     graph = subject.graph
-    if graph.meta.get("orders_blocks") or _flags(graph) or len(graph.instances) < 2:
+    if graph.meta.get("orders_blocks") or "grid_sync" in graph.type_names or _flags(graph) or len(graph.instances) < 2:
         return
     sites = _sites(graph)
     for buffer, found in sites.items():
