@@ -131,3 +131,51 @@ def one_trip(trips: int = 1, stages: int = 1) -> Any:
             T.copy(acc, P[bx * 256])
 
     return gemv
+
+
+def handed_over(signalled: bool) -> Any:
+    """One warpgroup stores a row to shared memory, another one reads it: behind a barrier, or not."""
+
+    @T.prim_func
+    def hand_over(X: T.Tensor((128,), "float32"), Y: T.Tensor((128,), "float32")):
+        with T.Kernel(1, threads=256) as _:
+            s = T.alloc_shared((128,), "float32")
+            ready = T.alloc_barrier([128])
+            tx = T.get_thread_binding()
+            if tx < 128:
+                T.copy(X, s)
+                if signalled:
+                    T.mbarrier_arrive(ready[0])
+            else:
+                if signalled:
+                    T.mbarrier_wait_parity(ready[0], 0)
+                T.copy(s, Y)
+
+    return hand_over
+
+
+def stored_by_all() -> Any:
+    """All threads store operands to shared memory; then the roles begin, and only the consumers read them."""
+
+    @T.prim_func
+    def roles(
+        A: T.Tensor((64, 512), "float16"),
+        B: T.Tensor((512, 64), "float16"),
+        S: T.Tensor((64, 200), "float16"),
+        C: T.Tensor((64, 64), "float16"),
+    ):
+        with T.Kernel(1, threads=128) as _:
+            a_s, b_s = T.alloc_shared((64, 64), "float16"), T.alloc_shared((64, 64), "float16")
+            scale_s, scale = T.alloc_shared((64,), "float16"), T.alloc_fragment((64,), "float32")
+            acc = T.alloc_fragment((64, 64), "float32")
+            T.copy(S[0, 0:64], scale_s)
+            T.copy(scale_s, scale)
+            for i, j in T.Parallel(64, 64):
+                acc[i, j] = scale[i]
+            for k in T.Pipelined(8, num_stages=2):
+                T.copy(A[0, k * 64], a_s)
+                T.copy(B[k * 64, 0], b_s)
+                T.gemm(a_s, b_s, acc)
+            T.copy(acc, C)
+
+    return roles

@@ -132,3 +132,23 @@ def test_a_pipelined_loop_of_one_trip(trips: int, stages: int) -> None:
     from .hand_written import one_trip
 
     assert gtsim.check(one_trip, (trips, stages)).errors == ()
+
+
+def test_a_row_handed_over_without_a_signal() -> None:
+    from .hand_written import handed_over
+
+    assert gtsim.check(handed_over, (True,)).errors == ()
+    (finding,) = gtsim.check(handed_over, (False,)).errors
+    assert finding.kind == "race" and "reads 's' while" in finding.text and "may not have written it yet" in finding.text
+
+
+def test_all_meet_before_roles_that_read_what_all_have_stored() -> None:
+    """As the compiler lets them: a barrier in front of the branch, none behind it."""
+    from .hand_written import stored_by_all
+
+    graph = gtsim.lower(stored_by_all)
+    nodes = list(graph.nodes_of(graph.templates[0]))
+    store = next(n for n in nodes if n.type == "shared_store" and "scale_s" in n.source)
+    meeting = next(n for n in nodes[store.index :] if n.type == "cta_sync")
+    assert len(meeting.warps) == 8 and meeting.attrs.get("implicit")
+    assert gtsim.check(stored_by_all).errors == ()

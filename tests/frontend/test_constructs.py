@@ -35,7 +35,7 @@ def test_their_metadata_is_asked_for(kernels):
 
 @pytest.mark.parametrize(("data", "problem"), [
     (np.ones((4, 3), dtype=np.int32), r"'wanted' has shape \[4, 3\], the kernel needs \[4, 4\]"),
-    (np.ones((4, 4), dtype=np.float32), r"'wanted' has type float32, the kernel reads integers")])
+    (np.ones((4, 4), dtype=np.float32), r"'wanted' has type float32, the kernel reads int32")])
 def test_wrong_metadata_is_named(kernels, data, problem):
     with pytest.raises(FrontendError, match=problem):
         lower(kernels("threads.masked"), arch="sm_90a", metadata={"wanted": data})

@@ -6,7 +6,7 @@ memory does not count as order: a barrier, a wait or program order has to stand 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from ...model import EdgeKind, KernelGraph, Reason, Template
 from ...registry import node_type
 from ..findings import Finding
 from ..order import unordered
+from ..signals import Signals
 from ..subject import Subject, rule
 
 _MAX = 3  #: findings a template
@@ -53,27 +54,50 @@ def _races(graph: KernelGraph, t: Template, slots: np.ndarray, order: list[int])
     elsewhere[owner[writes & on_chip & (t.tile_cta != t.node_cta[owner])]] = True
     kinds = [node_type(n) for n in graph.type_names]
     detached = np.array([k.unit in ("tma", "tensor", "lsu") and not k.memory for k in kinds], dtype=bool)
-    if "tilelang" in graph.meta and not graph.meta.get("pass_configs", {}).get("tl.disable_thread_storage_sync"):
-        # TileLang puts a barrier behind the stores of a role before one of its threads signals them; its graphs do not show it.
-        publishes &= detached[t.node_type] | elsewhere
     source = t.edge_src()
-    doubtful = publishes[source] & (t.edge_kind == int(EdgeKind.DATA)) & (t.edge_reason == int(Reason.DATA))
+    data = publishes[source] & (t.edge_kind == int(EdgeKind.DATA)) & (t.edge_reason == int(Reason.DATA))
+    doubtful = data
+    if "tilelang" in graph.meta and not graph.meta.get("pass_configs", {}).get("tl.disable_thread_storage_sync"):
+        doubtful = data & (detached[t.node_type] | elsewhere)[source]  # stores by threads: _unsignalled
     pairs = _suspects(t, owner.tolist(), on_chip)
     first = {int(o): int(b) for o, b in zip(owner[writes & on_chip][::-1], t.tile_buffer[writes & on_chip][::-1], strict=True)}
     pairs += [(s, d, first[s]) for s, d in zip(source[doubtful].tolist(), t.edge_dst[doubtful].tolist(), strict=True)]
-    if not pairs:
+    credited = data & ~doubtful
+    if not pairs and not credited.any():
         return []
     fifo = np.array([n.startswith("tcgen05") and n not in ("tcgen05_ld", "tcgen05_st") for n in graph.type_names], dtype=bool)
     runs_on = detached[t.node_type] & ~t.node_blocking | elsewhere
     # Copies by cp.async of one warp set may overlap each other: the frontend's own rule, and the compiler's.
     copies = np.array([n == "cp_async" for n in graph.type_names], dtype=bool)[t.node_type]
-    found = unordered(t, order, pairs, runs_on.tolist(), fifo[t.node_type].tolist(), doubtful)
+
+    def unproven(pairs: list[tuple[int, int, int]], skip: np.ndarray) -> list[tuple[int, int, int]]:
+        return unordered(t, order, pairs, runs_on.tolist(), fifo[t.node_type].tolist(), skip)
+
+    found = unproven(pairs, doubtful)
+    if credited.any():
+        stored = [(s, d, first[s]) for s, d in zip(source[credited].tolist(), t.edge_dst[credited].tolist(), strict=True)]
+        found += _unsignalled(t, unproven(stored, data), lambda asked: unproven(asked, doubtful))
     found = [
         p
         for p in found
         if not (copies[p[0]] and copies[p[1]] and t.node_warps[p[0]] == t.node_warps[p[1]]) and not _pieces(t, p[0], p[1])
     ]
     return sorted(found, key=lambda p: (p[1], p[0]))[: 64 * _MAX]
+
+
+def _unsignalled(
+    t: Template,
+    pairs: list[tuple[int, int, int]],
+    unproven: Callable[[list[tuple[int, int, int]]], list[tuple[int, int, int]]],
+) -> list[tuple[int, int, int]]:
+    """Of stores by threads and reads that no path orders, those whose reader is not behind a signal of the stores either."""
+    if not pairs:
+        return []
+    signals = Signals(t)
+    behind = {s: signals.behind(s) for s in {p[0] for p in pairs}}
+    asked = {(x, p[1], p[2]) for p in pairs for x in behind[p[0]]}
+    open_ = set(unproven(sorted(asked)))
+    return [p for p in pairs if all((x, p[1], p[2]) in open_ for x in behind[p[0]])]
 
 
 def _pieces(t: Template, a: int, b: int) -> bool:
