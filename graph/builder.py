@@ -157,7 +157,8 @@ class TileGraphBuilder:
         """Freeze the graph.
 
         Args:
-            check: also run :func:`gtsim.graph.check` without hardware limits and raise what it finds.
+            check: also run :func:`gtsim.graph.check` without hardware limits, and without looking for races between blocks, and
+                raise what it finds.
 
         Raises:
             GraphError: missing instances.
@@ -211,7 +212,7 @@ class TileGraphBuilder:
         if check:
             from .check import check as run_check
 
-            findings = [f for f in run_check(graph) if f.severity == "error"]
+            findings = [f for f in run_check(graph, blocks=False) if f.severity == "error"]
             if findings:
                 raise CheckError(findings)
         return graph

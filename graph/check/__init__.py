@@ -15,7 +15,13 @@ __all__ = ["ERROR_KINDS", "STAGES", "WARNING_KINDS", "CheckError", "Finding", "L
 
 
 def check(
-    graph: KernelGraph, limits: Limits | None = None, *, races: bool = True, cost: bool = False, ordered: bool = True
+    graph: KernelGraph,
+    limits: Limits | None = None,
+    *,
+    races: bool = True,
+    blocks: bool = True,
+    cost: bool = False,
+    ordered: bool = True,
 ) -> list[Finding]:
     """Find cycles, out-of-range warps and tiles, races, and what a target does not allow.
 
@@ -23,6 +29,7 @@ def check(
         graph: what to check.
         limits: the target; without it, only what holds on every target is checked.
         races: look for races too.
+        blocks: those between blocks among them.
         cost: also warn of what costs time.
         ordered: the order of the nodes is known; if not (a partial graph), what follows from it is left out.
 
@@ -34,7 +41,7 @@ def check(
     broken = not ordered or any(f.kind == "deadlock" for f in findings)
     if races and not broken:
         findings += [f for r in rules_of("race") for f in r(subject)]
-    if races:
+    if races and blocks:
         findings += [f for r in rules_of("blocks") for f in r(subject)]
     if limits is not None:
         findings += [f for r in rules_of("target") for f in r(subject)]
