@@ -63,6 +63,11 @@ def even_shares(parts: Sequence[tuple[int, ...]], extents: Sequence[int]) -> lis
     return [Share(parts[0], zero, tuple(extents), total)]
 
 
+def shifted(at: Sequence[Any], offset: Sequence[int]) -> tuple[Any, ...]:
+    """The place `offset` behind `at`."""
+    return tuple(a + o if o else a for a, o in zip(at, offset, strict=True))
+
+
 @dataclass(frozen=True)
 class Grid:
     """How a GEMM spreads its rows and columns over warps: warp i has row block i % m and column block i // m."""

@@ -1,4 +1,4 @@
-"""Scans, transposes and im2col."""
+"""Transposes and im2col."""
 
 from __future__ import annotations
 
@@ -10,56 +10,9 @@ from ..expr import Value, text_of
 from ..sync import Access
 from ..translate import Region, Translator
 from ..walk import Walk
-from ..warps import even_shares
+from ..warps import even_shares, shifted
 from . import tile_op
 from .tma import TmaLoad
-
-
-class Scan:
-    """A running sum or maximum along one dimension: shuffles within a warp, the carry from piece to piece."""
-
-    def __init__(self, t: Translator, src: Region, dst: Region, op: str, dim: int) -> None:
-        self.src, self.dst, self.op, self.dim = src, dst, op, dim
-        self.extents = src.extents
-        self.source = f"{op}({src.storage.name} -> {dst.storage.name})"
-        self.register = t.scratch(f"{src.storage.name}.scan", src.extents, src.storage.dtype)
-
-    def __call__(self, walk: Walk, src: tuple[Any, ...], dst: tuple[Any, ...]) -> None:
-        """Record load, scan and store of each warpgroup."""
-        pairs = [(self.src, src, False), (self.dst, dst, True)]
-        walk.access(tuple(Access(r.storage, at, r.extents, w) for r, at, w in pairs if r.storage.scope == "shared"))
-        length = self.extents[self.dim]
-        for share in even_shares(walk.active.parts, self.extents):
-            register = walk.tile(self.register, share.offset, share.extent)
-            read = walk.tile(self.src.storage, _shift(src, share.offset), share.extent)
-            write = walk.tile(self.dst.storage, _shift(dst, share.offset), share.extent)
-            if self.src.storage.scope == "shared":
-                walk.put("shared_load", share.warps, self.source, (read,), (register,), {"access_bytes": 4})
-                read = register
-            target = register if self.dst.storage.scope == "shared" else write
-            walk.put("scan", share.warps, self.source, (read,), (target,), {
-                "elements": share.elements, "op": self.op, "shuffle_steps": 5, "pieces": max(length // 32, 1), "alu": 5.0,
-                "shuffle": 5.0})
-            if self.dst.storage.scope == "shared":
-                walk.put("shared_store", share.warps, self.source, (register,), (write,), {"access_bytes": 4})
-
-
-def _shift(at: tuple[Any, ...], offset: tuple[int, ...]) -> tuple[Any, ...]:
-    return tuple(a + o if o else a for a, o in zip(at, offset, strict=True))
-
-
-@tile_op("tl.tileop.cumsum", "tl.tileop.cummax")
-def scan(t: Translator, call: Any) -> None:
-    """`T.cumsum(src, dst, dim)`."""
-    src, dst = t.region(call.args[0]), t.region(call.args[1])
-    if src.storage.scope == "global" or dst.storage.scope == "global":
-        raise UnknownStatement("a scan of global memory is not supported", where=text_of(call))
-    dim = t.constant(call.args[2]) % max(len(src.extents), 1)
-    t.touch(src.storage, dst.storage)
-    if dst.storage.scope == "shared":
-        t.usage.generic.add(dst.storage)
-    t.forget(dst.storage)
-    t.issue(Scan(t, src, dst, str(call.op.name).rsplit(".", 1)[-1], dim), t.origins(src), t.origins(dst))
 
 
 class Transpose:
@@ -77,8 +30,8 @@ class Transpose:
         walk.access(tuple(Access(r.storage, at, r.extents, w) for r, at, w in pairs if r.storage.scope == "shared"))
         for share in even_shares(walk.active.parts, self.src.extents):
             register = walk.tile(self.register, share.offset, share.extent)
-            read = walk.tile(self.src.storage, _shift(src, share.offset), share.extent)
-            back = walk.tile(self.dst.storage, _shift(dst, tuple(reversed(share.offset))), tuple(reversed(share.extent)))
+            read = walk.tile(self.src.storage, shifted(src, share.offset), share.extent)
+            back = walk.tile(self.dst.storage, shifted(dst, tuple(reversed(share.offset))), tuple(reversed(share.extent)))
             walk.put("shared_load", share.warps, self.source, (read,), (register,), self.attrs)
             walk.put("shared_store", share.warps, self.source, (register,), (back,), self.attrs)
 
@@ -110,7 +63,7 @@ class Gather:
         for share in even_shares(walk.active.parts, self.column.extents):
             register = walk.tile(self.register, share.offset, share.extent)
             read = walk.tile(self.image.storage, image, self.image.extents)
-            write = walk.tile(self.column.storage, _shift(column, share.offset), share.extent)
+            write = walk.tile(self.column.storage, shifted(column, share.offset), share.extent)
             walk.put("global_load", share.warps, self.source, (read,), (register,), self.attrs)
             walk.put("shared_store", share.warps, self.source, (register,), (write,), {"access_bytes": 16})
 
