@@ -14,7 +14,8 @@ WGMMA_K_BITS = 256
 #: FLOP of mma.sync m16n8k16, the shape whose interval the hardware files state.
 MMA_REFERENCE_FLOP = 2 * 16 * 8 * 16
 #: Names of the rate classes in the hardware files.
-_CLASSES = {"float16": "fp16", "bfloat16": "bf16", "float32": "tf32", "tfloat32": "tf32", "int8": "int8", "uint8": "int8"}
+_CLASSES = {"float16": "fp16", "bfloat16": "bf16", "float32": "tf32", "tfloat32": "tf32", "int8": "int8", "uint8": "int8",
+            "int4": "int4", "uint4": "int4"}
 
 
 def rate_class(dtype: str) -> str:
@@ -49,6 +50,12 @@ def shape_of(node: Node) -> tuple[int, int, int]:
     return m, n, k
 
 
+def skipped(node: Node) -> int:
+    """Products of a sparse operation for each one that is computed: it takes the time of half its depth (PTX ISA, mma.sp and
+    wgmma.mma_async.sp: 2:4 structured sparsity)."""
+    return 2 if node.attrs.get("sparse", False) else 1
+
+
 @demand("wgmma")
 def wgmma(node: Node, hw: Hardware) -> Demand:
     """Interval of an instruction = max(N/2, operand fetch); fetch of SS is (64 + N) rows of 32 bytes (PARAMETERS formula 1)."""
@@ -56,17 +63,18 @@ def wgmma(node: Node, hw: Hardware) -> Demand:
         raise SimulationError(f"{hw.name} has no wgmma ({node.label()}). Compile the kernel for {hw.chip.arch}.")
     register_a = bool(node.attrs.get("a_register", False))
     m, n, k = shape_of(node)
+    skip = skipped(node)
     total = 2 * node.attrs["m"] * node.attrs["n"] * node.attrs["k"]
     count = int(node.attrs.get("instructions", max(1, total // (2 * m * n * k))))
     row_bytes = k * dtype_bits(node.attrs["dtype"]) // 8
-    operands = count * ((0 if register_a else m) + n) * row_bytes
+    operands = count * ((0 if register_a else m) / skip + n) * row_bytes
     issue = hw.wgmma.issue_rs_cycles if register_a else hw.wgmma.issue_cycles
     setup = hw.wgmma.setup_cycles if node.attrs.get("setup", True) else 0.0
     tail = hw.wgmma.tail_rs_cycles if register_a else hw.wgmma.tail_cycles
     return Demand(
         [
             warp({"issue": len(node.warps) * (count + 4)}, hold_cycles=setup + issue),
-            unit({"tensor": flop16(node, hw, count * 2 * m * n * k), "smem": operands}, latency_cycles=tail, pieces=count),
+            unit({"tensor": flop16(node, hw, count * 2 * m * n * k / skip), "smem": operands}, latency_cycles=tail, pieces=count),
         ]
     )
 
@@ -79,7 +87,7 @@ def mma(node: Node, hw: Hardware) -> Demand:
     per_warp = int(
         node.attrs.get("instructions", max(1, node.attrs["m"] * node.attrs["n"] * node.attrs["k"] // (m * n * k * warps)))
     )
-    scale = flop16(node, hw, 2 * m * n * k) / MMA_REFERENCE_FLOP
+    scale = flop16(node, hw, 2 * m * n * k / skipped(node)) / MMA_REFERENCE_FLOP
     cycles = per_warp * scale * hw.mma.interval_m16n8k16_cycles
     smem = int(node.attrs.get("smem_bytes", 0))
     ldmatrix = smem / 512  # ldmatrix.x4 moves 512 bytes (PTX ISA)

@@ -25,11 +25,11 @@ def vector_elements(storages: Sequence[Storage], inner: int, total: int, threads
 
 
 def row_alignment(storage: Storage) -> int:
-    """Largest power of two (up to 16) that divides every outer stride of a tensor, in elements."""
+    """Largest power of two (up to 32: 16 bytes of 4-bit elements) that divides every outer stride of a tensor, in elements."""
     strides = storage.strides[:-1] if storage.strides else ()
     if not strides and len(storage.shape) > 1:
         strides = (storage.shape[-1],)
-    width = 16
+    width = 32
     while width > 1 and any(s % width for s in strides):
         width //= 2
     return width

@@ -9,6 +9,7 @@ _SHAPE = {
     "dtype": Attr(str, "element type of the operands", True),
     "instruction": Attr(str, "instruction shape, e.g. m64n128k16"),
     "instructions": Attr(int, "instructions a warp (mma) or warpgroup (wgmma) issues"),
+    "sparse": Attr(bool, "two of four elements of A are zero, not stored and skipped; k counts them"),
 }
 
 register_node_type(NodeType("mma", "warp-level mma.sync with its ldmatrix loads", "tensor", {

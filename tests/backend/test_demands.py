@@ -20,7 +20,7 @@ BUILT_IN = sorted(
 )
 
 
-def wgmma(n: int, *, register_a: bool = False, dtype: str = "float16", k: int = 16, count: int = 64) -> int:
+def wgmma(n: int, *, register_a: bool = False, dtype: str = "float16", k: int = 16, count: int = 64, **more: object) -> int:
     """Cycles of `count` back-to-back instructions m64nNk16, without set-up and tail."""
     kernel = Kernel()
     kernel.t.node(
@@ -35,6 +35,7 @@ def wgmma(n: int, *, register_a: bool = False, dtype: str = "float16", k: int = 
             "instructions": count,
             "a_register": register_a,
             "setup": False,
+            **more,
         },
     )
     none = {
@@ -60,6 +61,27 @@ def test_wgmma_from_shared_memory_is_bound_by_operand_fetch_at_small_n(n: int) -
 
 def test_fp8_takes_twice_the_depth_in_the_same_time() -> None:
     assert wgmma(128, dtype="float8_e4m3fn", k=32) == wgmma(128)
+
+
+def test_a_sparse_wgmma_takes_the_time_of_half_its_depth_or_of_all_of_b() -> None:
+    assert wgmma(128, register_a=True, k=32, sparse=True) == pytest.approx(64 * 128 * 64 / 128, rel=0.03)  # B: 64 bytes a column
+    assert wgmma(128, k=32, sparse=True) == pytest.approx(64 * (64 * 32 + 128 * 64) / 128, rel=0.03)
+
+
+def mma(dtype: str, k: int, hw: str, **more: object) -> int:
+    """Cycles of 256 instructions m16n8kK a warp."""
+    kernel = Kernel()
+    shape = {"m": 64, "n": 128, "k": 16 * k, "dtype": dtype, "instruction": f"m16n8k{k}", "instructions": 256}
+    kernel.t.node("mma", range(4), attrs={**shape, **more})
+    return kernel.run(overrides={"mma.latency_cycles": 0}, hw=hw).cycles
+
+
+def test_four_bits_go_four_times_as_deep_as_sixteen_on_a100() -> None:
+    assert mma("int4", 64, "a100_sxm") == mma("float16", 16, "a100_sxm")
+
+
+def test_a_sparse_mma_goes_twice_as_deep_as_a_dense_one() -> None:
+    assert mma("float16", 32, "a100_sxm", sparse=True) == mma("float16", 16, "a100_sxm")
 
 
 def test_mma_sync_runs_at_its_measured_interval() -> None:
@@ -119,7 +141,7 @@ def test_what_the_gpu_lacks_is_named() -> None:
     assert "lowered for sm_90a, and a100_sxm is sm_80. Lower it again" in refused(graph, "a100_sxm")
     anywhere = replace(graph, launch=replace(graph.launch, arch=""))
     assert "a100_sxm has no TMA" in refused(anywhere, "a100_sxm")
-    assert "no tensor-core rate for int4" in refused(gemm(128, 128, 64, dtype="int4"), "h100_sxm")
+    assert "no tensor-core rate for float4_e2m1fn" in refused(gemm(128, 128, 64, dtype="float4_e2m1fn"), "h100_sxm")
 
 
 def test_an_unknown_resource_is_named_with_the_nearest() -> None:

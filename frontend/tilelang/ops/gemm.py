@@ -15,7 +15,7 @@ from . import tile_op
 from .barriers import _PROXY
 
 _WGMMA_K = {8: 32, 16: 16, 32: 8}  #: element bits -> depth of one wgmma
-_MMA_K = {8: 32, 16: 16, 32: 8, 64: 4}
+_MMA_K = {4: 64, 8: 32, 16: 16, 32: 8, 64: 4}
 _MMA_DTYPE = {"float32": "tfloat32"}
 
 
@@ -30,20 +30,17 @@ def wgmma_width(columns: int) -> int:
 class Gemm:
     """One GEMM statement. Instruction and warp partition depend on the executing warps, so plans are made on first use."""
 
-    def __init__(self, t: Translator, call: Any, a: Region, b: Region, c: Region) -> None:
+    def __init__(self, t: Translator, call: Any, a: Region, b: Region, c: Region, which: Region | None = None) -> None:
         args = call.args
-        self.call, self.a, self.b, self.c = call, a, b, c
-        self.sparse = "gemm_sp" in op_name(call)
+        self.call, self.a, self.b, self.c, self.which = call, a, b, c, which
+        self.sparse = which is not None
         at = 5 if self.sparse else 3  #: gemm_sp has the metadata, and whether it is transposed, in between
         self.trans_a, self.trans_b = (bool(t.constant(args[i])) for i in ((4, 6) if self.sparse else (3, 4)))
         self.m, self.n, self.k = (t.constant(x) for x in args[at + 2:at + 5])
-        self.work_k = self.k // 2 if self.sparse else self.k  #: two of four elements of A are zero and skipped
+        self.stored_k = self.k // 2 if self.sparse else self.k  #: two of four elements of A are zero and not stored
         self.kind = op_name(call).rsplit(".", 1)[-1]
         self.target, self.hopper = t.program.target, t.hopper
         self.dtype = _MMA_DTYPE.get(a.storage.dtype, a.storage.dtype)
-        if a.storage.bits == 4:  # twice the int8 rate on Ampere; later tensor cores convert
-            self.dtype = "int8"
-            self.work_k = self.work_k if t.hopper else self.work_k // 2
         self.a_shared, self.b_shared = a.storage.scope == "shared", b.storage.scope == "shared"
         self.source = f"gemm({a.storage.name}, {b.storage.name} -> {c.storage.name})"
         self.generic = t.usage.generic
@@ -99,7 +96,8 @@ class Gemm:
             policy = self.call.op.get_attr("TLOpBuilder")(self.call.args, self.call.annotations).policy
             try:
                 with self.target:
-                    m, n = policy.compute_warp_partition(self.m, self.n, warps * 32, self.target, f"cuda.{unit}")
+                    m, n = policy.compute_warp_partition(self.m, self.n, warps * 32, self.target,
+                                                         f"cuda.{unit}{'.sp' if self.sparse else ''}")
             except Exception as e:
                 last = [ln for ln in str(e).strip().split("\n") if ln.strip()]
                 raise FrontendError(shorten(last[-1], 200) if last else "no warp partition exists", where=self.text,
@@ -111,14 +109,14 @@ class Gemm:
         """The instructions of one warpgroup (wgmma) or warp (mma) by rule."""
         unit = self._ask_instruction(warps)
         grid = self._partition(warps, unit)
-        bits = max(self.a.storage.bits, 8)
+        bits, denser = self.a.storage.bits, 2 if self.sparse else 1  # a sparse instruction takes twice the depth
         rows, columns = max(self.m // grid.m, 1), max(self.n // grid.n, 1)
         if unit == "wgmma":
-            width, depth = wgmma_width(columns), _WGMMA_K.get(bits, 16)
-            count = max(4 * rows // 64, 1) * (columns // width) * (self.work_k // depth)
+            width, depth = wgmma_width(columns), _WGMMA_K.get(bits, 16) * denser
+            count = max(4 * rows // 64, 1) * (columns // width) * (self.k // depth)
             return {"unit": unit, "shape": f"m64n{width}k{depth}", "instructions": count, "a_register": not self.a_shared}
-        depth = _MMA_K.get(bits, 16)
-        count = max(rows // 16, 1) * max(columns // 8, 1) * max(self.work_k // depth, 1)
+        depth = _MMA_K.get(bits, 16) * denser
+        count = max(rows // 16, 1) * max(columns // 8, 1) * max(self.k // depth, 1)
         return {"unit": unit, "shape": f"m16n8k{depth}", "instructions": count, "a_register": False}
 
     def _plan(self, walk: Walk) -> tuple[dict[str, Any], list[Any]]:
@@ -130,28 +128,31 @@ class Gemm:
         rule = self._rule(warps)
         made = rule if self.exact is None else {k: getattr(self.exact, k) for k in rule}
         kind, grid = made["unit"], self._partition(warps, made["unit"])
-        bits = max(self.a.storage.bits, 8)
+        bits, denser = self.a.storage.bits, 2 if self.sparse else 1
         rows_a_warp, cols_a_warp = max(self.m // grid.m, 1), max(self.n // grid.n, 1)
         plan, first = [], 0
         for part in active.parts:
             r0, r1, c0, c1 = grid.box(self.m, self.n, first, len(part))
             first += len(part)
             m, n = r1 - r0, c1 - c0
-            attrs = {"m": m, "n": n, "k": self.work_k, "dtype": self.dtype, "instruction": made["shape"],
-                     "instructions": made["instructions"]}
+            attrs: dict[str, Any] = {"m": m, "n": n, "k": self.k, "dtype": self.dtype, "instruction": made["shape"],
+                                     "instructions": made["instructions"]}
+            if self.sparse:
+                attrs["sparse"] = True
             if kind == "wgmma":
                 attrs["a_register"] = made["a_register"]
             else:
-                words = (rows_a_warp + cols_a_warp) * _MMA_K.get(bits, 16) * bits / 32 / 32
+                words = (rows_a_warp / denser + cols_a_warp) * _MMA_K.get(bits, 16) * denser * bits / 32 / 32
                 walk.shared.operand_words = max(walk.shared.operand_words, words)
-                loaded = (rows_a_warp if self.a_shared else 0) + (cols_a_warp if self.b_shared else 0)
-                attrs.update(a_shared=self.a_shared, b_shared=self.b_shared,
-                             smem_bytes=loaded * self.work_k * bits // 8 * len(part))
+                loaded = (rows_a_warp * self.stored_k if self.a_shared else 0) + (cols_a_warp * self.k if self.b_shared else 0)
+                attrs.update(a_shared=self.a_shared, b_shared=self.b_shared, smem_bytes=loaded * bits // 8 * len(part))
             plan.append((part, kind, attrs, (r0, m), (c0, n)))
         return rule, plan
 
     def _pointer(self, region: Region, kind: str) -> str:
         """How an operand is read: by descriptor, by ldmatrix (16-bit elements, or rows of K of any type), or by plain loads."""
+        if region is self.which:
+            return ""
         along = not self.trans_a if region is self.a else self.trans_b
         return "tile" if kind == "wgmma" else "lane" if region.storage.bits == 16 or along else ""
 
@@ -162,7 +163,8 @@ class Gemm:
             at[d], extent[d] = at[d] + start, size
         return tuple(at), tuple(extent)
 
-    def __call__(self, walk: Walk, a: tuple[int, ...], b: tuple[int, ...], c: tuple[int, ...], clear: int) -> None:
+    def __call__(self, walk: Walk, a: tuple[int, ...], b: tuple[int, ...], c: tuple[int, ...], clear: int,
+                 which: tuple[int, ...] = ()) -> None:
         """Record one node a warpgroup."""
         active = walk.active
         walk.flops += 2 * self.m * self.n * self.k
@@ -170,25 +172,26 @@ class Gemm:
         if known is None:
             known = self._plans[active] = self._plan(walk)
         plan = known[1]
-        accesses = self._accesses.get((a, b))
+        accesses = self._accesses.get((a, b, which))
         if accesses is None:
-            accesses = self._accesses[a, b] = tuple(
+            accesses = self._accesses[a, b, which] = tuple(
                 Access(r.storage, o, r.extents, False, pointer=self._pointer(r, plan[0][1]))
-                for r, o in ((self.a, a), (self.b, b)) if r.storage.scope == "shared")
+                for r, o in ((self.a, a), (self.b, b), (self.which, which)) if r is not None and r.storage.scope == "shared")
         if accesses:
             walk.access(accesses)
         for i, (part, kind, attrs, rows, cols) in enumerate(plan):
-            key = (active, i, a, b, c)
+            key = (active, i, a, b, c, which)
             tiles = self._tiles.get(key)
             if tiles is None:
                 depth = (0, self.k)
-                half = (0, self.k // 2 if self.sparse else self.k)
+                half = (0, self.stored_k)
                 left = (half, rows) if self.trans_a else (rows, half)
                 right = (cols, depth) if self.trans_b else (depth, cols)
                 ta = walk.tile(self.a.storage, *self._sub(self.a, a, *left))
                 tb = walk.tile(self.b.storage, *self._sub(self.b, b, *right))
                 tc = walk.tile(self.c.storage, *self._sub(self.c, c, rows, cols))
-                tiles = self._tiles[key] = ((ta, tb), (ta, tb, tc), (tc,))
+                extra = (walk.tile(self.which.storage, which, self.which.extents),) if self.which is not None else ()
+                tiles = self._tiles[key] = ((ta, tb, *extra), (ta, tb, *extra, tc), (tc,))
             reads = tiles[0] if clear else tiles[1]
             if kind == "wgmma":
                 if self.generic and (self.a.storage in self.generic or self.b.storage in self.generic):
@@ -213,18 +216,20 @@ def gemm(t: Translator, call: Any) -> None:
     a, b, c = (t.region(call.args[i]) for i in ((0, 2, 3) if sparse else (0, 1, 2)))
     if c.storage.scope != "fragment":
         raise FrontendError(f"a GEMM that accumulates in {c.storage.scope} memory is not supported yet", where=text_of(call))
-    operation = Gemm(t, call, a, b, c)
+    which = t.region(call.args[1]) if sparse else None
+    operation = Gemm(t, call, a, b, c, which)
     t.rules.says(operation.source, operation.by_rule)
     t.layouts.gemm(c.storage, operation.m, operation.n, operation.grid)
     if a.storage.scope == "fragment":
-        t.layouts.gemm(a.storage, operation.m, operation.work_k, lambda warps: Grid(operation.grid(warps).m, 1))
+        t.layouts.gemm(a.storage, operation.m, operation.stored_k, lambda warps: Grid(operation.grid(warps).m, 1))
     for region in (a, b):
         if region.storage.scope == "shared":
             t.usage.swizzled.add(region.storage)
     clear = t.compile(call.args[11 if sparse else 9])
     t.charge(clear)
-    t.touch(a.storage, b.storage)
-    t.issue(operation, t.origins(a), t.origins(b), t.origins(c), t.uniform(clear))
+    t.touch(a.storage, b.storage, *([which.storage] if which is not None else []))
+    t.issue(operation, t.origins(a), t.origins(b), t.origins(c), t.uniform(clear),
+            *([t.origins(which)] if which is not None else []))
 
 
 @tile_op("tl.tileop.tcgen05_gemm", "tl.tileop.gemm_blockscaled", "tl.tileop.tcgen05_gemm_blockscaled",
