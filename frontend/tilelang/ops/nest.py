@@ -245,11 +245,6 @@ def _cp_async(collector: Collector, call: Any) -> None:
     collector.add(Item(target[0], source[0], "cp_async", extent=extent, sources=[(source[0], extent)]))
 
 
-@element_call("tl.reducer_update")
-def _reducer_update(collector: Collector, call: Any) -> None:
-    collector.add(Item(call.args[0], call.args[1], "store", {"fma": 1.0}))
-
-
 @element_call("tl.rng_init", "tl.stg", "tl.sts", "tl.print", "tirx.tvm_fill_fragment", "tl.any_sync", "tl.all_sync")
 def _rng_init(collector: Collector, call: Any) -> None:
     collector.add(Item(None, None, "store", {"int": 20.0}))

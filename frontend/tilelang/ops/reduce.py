@@ -7,6 +7,7 @@ from typing import Any
 
 from ...errors import UnknownStatement
 from ..expr import text_of
+from ..program import Storage
 from ..sync import Access
 from ..translate import Region, Translator
 from ..walk import Walk
@@ -41,14 +42,18 @@ class Reduce:
                 return 2, (columns - 1).bit_length(), max(others // rows // 8, 1)
             return 3, (rows - 1).bit_length(), max(others // columns // 4, 1)
         last = self.dim == len(self.extents) - 1
+        apart = 1  # lanes between two threads that share a row
         width = vector_elements([storage], self.extents[-1], math.prod(self.extents), threads)
         along = max(self.extents[-1] // width, 1)
         across = along if last else max(threads // along, 1)
         if last and others < threads // max(across, 1):
             across = max(threads // max(others, 1), 1)
+        if not last:
+            apart = min(along, threads)
         across = max(min(across, threads, length), 1)
         steps = (across - 1).bit_length()
-        return min(steps, 5), max(steps - 5, 0), max(others * across // threads, 1)
+        within = min(steps, (max(32 // apart, 1) - 1).bit_length())
+        return within, steps - within, max(others * across // threads, 1)
 
     def __call__(self, walk: Walk, src: tuple[Any, ...], dst: tuple[Any, ...]) -> None:
         """Record the local part with its shuffles, then the exchange between warps."""
@@ -73,30 +78,7 @@ class Reduce:
             walk.put("reduce", share.warps, self.source, (read,) if self.clear else (read, write), (write,), attrs)
             tiles.append((share.warps, write))
         if rounds:
-            self._exchange(walk, rounds, repeats, tiles)
-
-    def _exchange(self, walk: Walk, rounds: int, repeats: int, tiles: list[Any]) -> None:
-        """The butterfly between warps: each round writes a word a thread, and reads the partner's, between two barriers. It goes
-        over the results in a loop, in which the compiler guards the workspace by one more barrier."""
-        warps = walk.active.warps
-        use = (Access(self.workspace, (0,), self.workspace.shape, True, pointer="tile"),)
-        for _ in range(repeats):
-            if repeats > 1 and walk.shared.implicit_sync:
-                walk.sync()
-            walk.access(use)
-            for _ in range(rounds):
-                walk.put("cta_sync", warps, self.source, attrs=_IMPLICIT)
-                for part, tile in tiles:
-                    walk.put("shared_store", part, self.source, (tile,), (self._slice(walk, part),), _FOUR)
-                walk.put("cta_sync", warps, self.source, attrs=_IMPLICIT)
-                for part, tile in tiles:
-                    walk.put("shared_load", part, self.source, (self._slice(walk, warps),), (tile,), _FOUR)
-
-    def _slice(self, walk: Walk, warps: tuple[int, ...]) -> Any:
-        """The workspace of these warps, a word a thread."""
-        total = self.workspace.shape[0]
-        start = min((warps[0] - walk.active.warps[0]) * 32, total - 1)
-        return walk.tile(self.workspace, (start,), (min(32 * (warps[-1] - warps[0] + 1), total - start),))
+            exchange(walk, self.workspace, self.source, rounds, repeats, tiles)
 
     def _attrs(self, share: Any, steps: int, rounds: int) -> dict[str, Any]:
         rows = max(share.elements // max(share.extent[self.dim], 1), 1)
@@ -121,6 +103,32 @@ def author_threads(t: Translator) -> int:
     """Threads of the author's launch, without the producer warpgroup that the compiler adds."""
     launch = t.program.annotations.get("tl.launch_threads")
     return math.prod(int(n) for n in launch) if launch is not None else t.program.threads
+
+
+def exchange(walk: Walk, workspace: Storage, source: str, rounds: int, repeats: int, tiles: list[Any]) -> None:
+    """The butterfly between warps: each round writes a word a thread, and reads the partner's, between two barriers. It goes
+    over the results in a loop, in which the compiler guards the workspace by one more barrier. `tiles` are the registers of each
+    warpgroup."""
+    warps = walk.active.warps
+    use = (Access(workspace, (0,), workspace.shape, True, pointer="tile"),)
+    for _ in range(repeats):
+        if repeats > 1 and walk.shared.implicit_sync:
+            walk.sync()
+        walk.access(use)
+        for _ in range(rounds):
+            walk.put("cta_sync", warps, source, attrs=_IMPLICIT)
+            for part, tile in tiles:
+                walk.put("shared_store", part, source, (tile,), (_slice(walk, workspace, part),), _FOUR)
+            walk.put("cta_sync", warps, source, attrs=_IMPLICIT)
+            for part, tile in tiles:
+                walk.put("shared_load", part, source, (_slice(walk, workspace, warps),), (tile,), _FOUR)
+
+
+def _slice(walk: Walk, workspace: Storage, warps: tuple[int, ...]) -> Any:
+    """The workspace of these warps, a word a thread."""
+    total = workspace.shape[0]
+    start = min((warps[0] - walk.active.warps[0]) * 32, total - 1)
+    return walk.tile(workspace, (start,), (min(32 * (warps[-1] - warps[0] + 1), total - start),))
 
 
 _IMPLICIT = {"implicit": True}

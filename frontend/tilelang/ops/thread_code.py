@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from typing import Any
 
@@ -21,20 +20,19 @@ _FOUR = {"access_bytes": 4}
 class ThreadReduce:
     """All-reduce over threads: shuffles within a warp, shared memory between warps. `span`: threads that share a result."""
 
-    def __init__(self, t: Translator, span: int, source: str, op: str = "sum", values: int = 1) -> None:
-        self.span, self.source, self.op, self.values = max(span, 1), source, op, values
-        self.register = t.scratch("thread_reduce", (values,), "float32", scope="local")
+    def __init__(self, t: Translator, span: int, source: str) -> None:
+        self.span, self.source = max(span, 1), source
+        self.register = t.scratch("thread_reduce", (1,), "float32", scope="local")
         self.workspace = t.scratch("reduce_workspace", (t.program.threads,), "float32", scope="shared")
 
     def __call__(self, walk: Walk) -> None:
         """Record the shuffles, and the exchange if the span is wider than a warp."""
         active = walk.active
-        tile = walk.tile(self.register, (0,), (self.values,))
+        tile = walk.tile(self.register, (0,), (1,))
         steps = min((self.span - 1).bit_length(), 5)
         for warps, lanes in zip(active.parts, active.lanes, strict=True):
             walk.put("reduce", warps, self.source, (tile,), (tile,), {
-                "elements": lanes * self.values, "op": self.op, "shuffle_steps": steps,
-                "results": max(lanes * self.values >> steps, 1), "depth": 1})
+                "elements": lanes, "op": "sum", "shuffle_steps": steps, "results": max(lanes >> steps, 1), "depth": 1})
         if self.span <= 32 or len(active.warps) < 2:
             return
         for kind, read in (("shared_store", False), ("shared_load", True)):
@@ -58,15 +56,6 @@ def thread_allreduce(t: Translator, call: Any) -> None:
 
 def _short(name: str, arg: Any) -> str:
     return f"{name}({text_of(arg, 40)})"
-
-
-@tile_op("tl.tileop.finalize_reducer_v2", "tl.tileop.finalize_reducer")
-def finalize_reducer(t: Translator, call: Any) -> None:
-    """The threads' partial results become one in each thread."""
-    region = t.region(call.args[0])
-    target = t.region(call.args[1]) if len(call.args) > 1 and type(call.args[1]).__name__ in ("Call", "BufferLoad") else region
-    values = max(math.prod(region.extents), 1)
-    t.issue(ThreadReduce(t, t.program.threads, f"finalize({target.storage.name})", values=values))
 
 
 class Mma:

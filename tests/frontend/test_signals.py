@@ -1,0 +1,31 @@
+"""Arrivals that wait for the copies of their thread; signals between kernels."""
+
+from gtsim.graph import Reason, check
+
+
+def test_a_noinc_arrival_makes_the_phase_wait_for_the_copies(graph, view):
+    v = view(graph("rare.signalled", "sm_90a"))
+    for i, wait in enumerate(v.of("barrier_wait")):
+        before = v.sources(wait, Reason.BARRIER)
+        assert {n.type for n in before} == {"cp_async", "barrier_arrive"}
+        assert {n.writes[0].offset[0] for n in before if n.type == "cp_async"} == {i}  # the copy of its own round only
+        assert [n.attrs["count"] for n in before if n.type == "barrier_arrive"] == [128]
+    assert check(v.graph) == []
+
+
+def test_a_plain_arrival_does_not(graph, view):
+    v = view(graph("rare.signalled", "sm_90a", asynchronous=False))
+    assert {n.type for w in v.of("barrier_wait") for n in v.sources(w, Reason.BARRIER)} == {"barrier_arrive"}
+    assert {f.kind for f in check(v.graph)} == {"race"}  # the reader may come before the data
+
+
+def test_the_copying_threads_go_on_at_once(graph, view):
+    v = view(graph("rare.signalled", "sm_90a"))
+    arrive = v.of("barrier_arrive")[0]
+    assert not arrive.blocking and v.of("wait_group") == []
+
+
+def test_signals_between_kernels_cost_nothing_and_are_told(graph, view):
+    with_signals, without = graph("rare.dependent", "sm_90a"), graph("rare.dependent", "sm_90a", signals=False)
+    assert [n.type for n in view(with_signals).nodes] == [n.type for n in view(without).nodes]
+    assert [w for w in with_signals.warnings if "dependent launch" in w] and without.warnings == ()
