@@ -254,10 +254,8 @@ def survey_all(files: Sequence[Path], base: Path, arch: str, cache: Path, verdic
         else:
             result.unlink(missing_ok=True)
             waiting.append((row, file, result))
-    def task(file: Path, captured: Path) -> dict[str, Any]:
-        return {**survey(file, arch, captured, args.nodes), "state": now}
-
-    tasks = [guarded(task, result, file, cache / "kernels" / f"{file.stem}.captured.json") for _, file, result in waiting]
+    tasks = [guarded(survey, result, file, arch, cache / "kernels" / f"{file.stem}.captured.json", args.nodes, state=now)
+             for _, file, result in waiting]
     for index, problem in run_all(f"{arch} surveyed", tasks, args.seconds, args.jobs):
         row, _, result = waiting[index]
         rows.append({**row, **(json.loads(result.read_text()) if result.exists() else {"error": problem or "no result"})})
@@ -313,6 +311,7 @@ def main() -> int:
     args = parser.parse_args()
     import gtsim.backend
     import gtsim.frontend  # noqa: F401
+    import gtsim.frontend.tilelang.lower
     import gtsim.graph.check  # noqa: F401
     import tilelang  # before the forks: they share it
     import torch  # noqa: F401
@@ -330,6 +329,9 @@ def main() -> int:
             files = harvest_all(examples(base, args.only), base, arch, cache, args.seconds, args.jobs)
             verdicts = judge_all(files, arch, cache, 5 * args.seconds, args.jobs)
             survey_all(files, base, arch, cache, verdicts, args, rows)
+            silent = sum(not list(f.glob("*.json")) for f in cache.iterdir() if (f / "problems.txt").exists())
+            print(f"{arch}: {silent} example files give no kernel (helpers, other vendors, missing packages): why is in "
+                  f"{cache}/*/problems.txt", file=sys.stderr)
     except KeyboardInterrupt:
         interrupted = True
         print("interrupted: totals of what is done", file=sys.stderr)

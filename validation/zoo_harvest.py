@@ -300,8 +300,10 @@ def harvest(path: Path, arch: str, fake: bool, seconds: float) -> tuple[Recorder
     with modes, target_context(make_target(arch)):
         modes.enter_context(_cpu_mode())
         if fake:
+            from torch._subclasses import fake_tensor
             from torch._subclasses.fake_tensor import FakeTensorMode
 
+            fake_tensor.CONSTANT_NUMEL_LIMIT = 1 << 20  # remember the values of all tensors made from constants
             modes.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
 
         def attempt(what: str, call: Any) -> Any:

@@ -83,8 +83,8 @@ def leave(path: Path, text: str) -> None:
     os.replace(part, path)
 
 
-def guarded(work: Callable[..., dict[str, Any]], target: Path, *args: Any) -> Task:
-    """A task that leaves the result of `work`, or its exception, in the file `target`."""
+def guarded(work: Callable[..., dict[str, Any]], target: Path, *args: Any, state: str = "") -> Task:
+    """A task that leaves the result of `work`, or its exception, in the file `target`, with the `state` it is for."""
 
     def run() -> None:
         quiet(target.with_suffix(".log"))
@@ -95,6 +95,6 @@ def guarded(work: Callable[..., dict[str, Any]], target: Path, *args: Any) -> Ta
             text = str(e) if type(e).__module__.startswith("gtsim") else (lines[-1] if lines else "")
             result = {"error": f"{type(e).__name__}: {text[:500]}"}
             target.with_suffix(".trace").write_text(traceback.format_exc())
-        leave(target, json.dumps(result))
+        leave(target, json.dumps({**result, "state": state}))
 
     return run

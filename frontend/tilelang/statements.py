@@ -138,6 +138,7 @@ class Statements:
     def _if(self, condition: Any, parts: list[Any], else_case: Any) -> None:
         try:
             value = self.t.compile(condition)
+            self.t.uniform(value)
         except FrontendError:
             if not all(elementwise_only(p) for p in (*(p.then_case for p in parts), else_case) if p is not None):
                 raise

@@ -7,6 +7,7 @@ their origins as arguments; the function is then run by a :class:`~.walk.Walk` f
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -27,6 +28,8 @@ from .widths import swizzle_span
 
 if TYPE_CHECKING:
     from .exact import KernelFacts
+
+_DATA = re.compile(rf"\b{OPAQUE.src}\b")
 
 
 @dataclass(frozen=True)
@@ -223,7 +226,14 @@ class Translator:
     # -- values --------------------------------------------------------------------------------------------------------------
 
     def uniform(self, value: Value) -> str:
-        """Source of `value` as one int for the class; splits the class if blocks differ."""
+        """Source of `value` as one int for the class; splits the class if blocks differ.
+
+        Raises:
+            FrontendError: it is made of floating-point data.
+        """
+        if _DATA.search(value.src):
+            raise FrontendError("floating-point data steers control flow",
+                                fix="Only integers known before the launch can; pass them as metadata.")
         return f"R.scalar({value.src})" if value.flags & (BLOCK | THREAD) else value.src
 
     def charge(self, *values: Value, branches: int = 0, extra: int = 0) -> None:
