@@ -3,10 +3,10 @@
 
     python validation/zoo.py --tilelang DIR [--arch sm_90a,sm_80] [--only PATTERN] [--json FILE] [--cache DIR] [--jobs 2]
 
-DIR is a checkout of tile-ai/tilelang (tested: commit a35008a). Three steps, each in child processes without a GPU: run every
-example and keep the kernels it would compile (zoo_harvest.py); ask TileLang itself whether it lowers each of them to CUDA; lower,
-check and simulate those. With --cache, what is done is kept: the first two steps for a release of TileLang, the third for a state
-of gtsim's sources. Stop it when you like; the next run goes on from there.
+DIR is a checkout of tile-ai/tilelang (tested: commit a35008a). Two steps, in child processes without a GPU: run every example,
+keep the kernels it would compile and ask TileLang itself whether it lowers each to CUDA (zoo_harvest.py); lower, check and
+simulate those. With --cache, what is done is kept: the first step for a release of TileLang, the second for a state of gtsim's
+sources. Stop it when you like; the next run goes on from there.
 
 Sizes are those the example passes, 256 for a symbol that it never binds. Integer tensors that steer control flow have the values
 the example passes if it builds them from constants; otherwise a rule fills them (`assume` below) and the table says so. Of a
@@ -90,10 +90,10 @@ def harvest_all(paths: Sequence[Path], base: Path, arch: str, cache: Path, secon
             folder = folders[path]
             folder.mkdir(parents=True, exist_ok=True)
             quiet(folder / "log.txt")
-            save(path, arch, folder, fake=not real)
+            save(path, arch, folder, cache / "kernels", fake=not real, seconds=seconds / 2)
 
         tasks = [functools.partial(task, p) for p in missing]
-        for index, problem in run_all(f"{arch} examples{' again, with values' if real else ''}", tasks, 2 * seconds, jobs):
+        for index, problem in run_all(f"{arch} examples{' again, with values' if real else ''}", tasks, 60 * seconds, jobs):
             folder = folders[missing[index]]
             folder.mkdir(parents=True, exist_ok=True)
             if problem:
@@ -105,47 +105,6 @@ def harvest_all(paths: Sequence[Path], base: Path, arch: str, cache: Path, secon
         for file in sorted(folder.glob("*.json")):
             out.setdefault((path.parent.name, file.stem), file)
     return list(out.values())
-
-
-def judge(file: Path, arch: str, captured: Path) -> dict[str, Any]:
-    """Leave the IR at the capture point; say whether TileLang's own pipeline takes the kernel to CUDA source."""
-    import tilelang
-    from gtsim.frontend import capture
-    from gtsim.frontend.tilelang.capture import make_target, plain_configs
-    from tilelang import tvm
-    from tilelang.transform.pass_config import normalize_pass_configs
-
-    entry = json.loads(file.read_text())
-    func = tvm.ir.load_json(entry["ir"])
-    configs = {k: v for k, v in entry["configs"].items() if v is not None}
-    verdict: dict[str, Any] = {"lowers": False}
-    try:
-        leave(captured, tvm.ir.save_json(capture(func, arch, configs).module))
-    except Exception as e:  # noqa: BLE001  counts against gtsim if TileLang lowers the kernel
-        verdict["capture"] = f"{type(e).__name__}: {str(e)[:500]}"
-    start = time.perf_counter()
-    try:
-        target = make_target(arch)
-        with target, tilelang.transform.PassContext(opt_level=3, config=normalize_pass_configs(plain_configs(configs)) or {}):
-            artifact = tilelang.lower(func, target=target)
-        verdict["lowers"] = bool(artifact.kernel_source)
-    except Exception as e:  # noqa: BLE001  whatever the compiler says is the verdict
-        verdict["error"] = str(e).strip().splitlines()[-1][:300] if str(e).strip() else type(e).__name__
-    verdict["seconds"] = time.perf_counter() - start
-    return verdict
-
-
-def judge_all(files: Sequence[Path], arch: str, cache: Path, seconds: float, jobs: int) -> dict[str, dict[str, Any]]:
-    """TileLang's verdict on each kernel, by its key."""
-    (cache / "kernels").mkdir(parents=True, exist_ok=True)
-    keys = {f.stem: f for f in files}
-    verdicts = {key: cache / "kernels" / f"{key}.verdict.json" for key in keys}
-    missing = [key for key, path in verdicts.items() if not path.exists()]
-    tasks = [guarded(judge, verdicts[k], keys[k], arch, cache / "kernels" / f"{k}.captured.json") for k in missing]
-    for index, problem in run_all(f"{arch} TileLang's verdicts", tasks, seconds, jobs):
-        if problem:
-            leave(verdicts[missing[index]], json.dumps({"lowers": False, "error": problem}))
-    return {key: json.loads(path.read_text()) for key, path in verdicts.items()}
 
 
 def captured_kernel(file: Path, arch: str, captured: Path) -> tuple[dict[str, Any], Any]:
@@ -233,13 +192,13 @@ def state() -> str:
     return digest.hexdigest()
 
 
-def survey_all(files: Sequence[Path], base: Path, arch: str, cache: Path, verdicts: dict[str, dict[str, Any]],
-               args: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
+def survey_all(files: Sequence[Path], base: Path, arch: str, cache: Path, args: argparse.Namespace,
+               rows: list[dict[str, Any]]) -> None:
     """Add the row of each kernel to `rows`, and print those of the kernels that TileLang lowers."""
     now = f"{state()} {args.nodes}"
     waiting = []
     for file in files:
-        entry, verdict = json.loads(file.read_text()), verdicts[file.stem]
+        entry, verdict = json.loads(file.read_text()), json.loads((cache / "kernels" / f"{file.stem}.verdict.json").read_text())
         row = {"example": str(Path(entry["example"]).relative_to(base)), "kernel": entry["name"], "key": entry["key"],
                "arch": arch, "lowers": verdict["lowers"], "verdict": verdict.get("error", "")}
         result = file.with_suffix(".result")
@@ -327,8 +286,7 @@ def main() -> int:
         for arch in args.arch.split(","):
             cache = kept / f"{arch}-tilelang-{tilelang.__version__}"
             files = harvest_all(examples(base, args.only), base, arch, cache, args.seconds, args.jobs)
-            verdicts = judge_all(files, arch, cache, 5 * args.seconds, args.jobs)
-            survey_all(files, base, arch, cache, verdicts, args, rows)
+            survey_all(files, base, arch, cache, args, rows)
             silent = sum(not list(f.glob("*.json")) for f in cache.iterdir() if (f / "problems.txt").exists())
             print(f"{arch}: {silent} example files give no kernel (helpers, other vendors, missing packages): why is in "
                   f"{cache}/*/problems.txt", file=sys.stderr)

@@ -1,6 +1,6 @@
 """Collect the kernels that an example script of TileLang would compile, without a GPU.
 
-    python validation/zoo_harvest.py EXAMPLE.py ARCH OUT_DIR [--real]
+    python validation/zoo_harvest.py EXAMPLE.py ARCH OUT_DIR KERNEL_DIR [--real]
 
 The script runs under torch's FakeTensorMode with `cuda` rewritten to `cpu`, and `tilelang.compile` replaced by a function that
 records its arguments. One file a kernel is left in OUT_DIR: IR, pass configs, the sizes that its
@@ -27,7 +27,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from zoo_anything import Anything  # noqa: E402
-from zoo_processes import leave  # noqa: E402
+from zoo_processes import guarded, leave, pool  # noqa: E402
 
 #: Functions of an example that need no arguments and run its kernels.
 ENTRIES = ("main", "run_regression_perf", "test_", "run_", "example_")
@@ -326,22 +326,52 @@ def harvest(path: Path, arch: str, fake: bool, seconds: float) -> tuple[Recorder
     return recorder, problems
 
 
-def save(path: Path, arch: str, out: Path, *, fake: bool = True, seconds: float = 60.0) -> None:
-    """Harvest one example into the folder `out`: `KEY.json` and `KEY.npz` a kernel, then `problems.txt`."""
+def judge(func: Any, configs: dict[str, Any], arch: str, captured: Path) -> dict[str, Any]:
+    """Leave the IR at the capture point; say whether TileLang's own pipeline takes the kernel to CUDA source."""
+    import tilelang
+    from gtsim.frontend import capture
+    from gtsim.frontend.tilelang.capture import make_target, plain_configs
     from tilelang import tvm
+    from tilelang.transform.pass_config import normalize_pass_configs
 
+    configs = {k: v for k, v in configs.items() if v is not None}
+    verdict: dict[str, Any] = {"lowers": False}
+    try:
+        leave(captured, tvm.ir.save_json(capture(func, arch, configs).module))
+    except Exception as e:  # noqa: BLE001  counts against gtsim if TileLang lowers the kernel
+        verdict["capture"] = f"{type(e).__name__}: {str(e)[:500]}"
+    start = time.perf_counter()
+    try:
+        target = make_target(arch)
+        with target, tilelang.transform.PassContext(opt_level=3, config=normalize_pass_configs(plain_configs(configs)) or {}):
+            verdict["lowers"] = bool(tilelang.lower(func, target=target).kernel_source)
+    except Exception as e:  # noqa: BLE001  whatever the compiler says is the verdict
+        verdict["error"] = str(e).strip().splitlines()[-1][:300] if str(e).strip() else type(e).__name__
+    verdict["seconds"] = round(time.perf_counter() - start, 2)
+    return verdict
+
+
+def save(path: Path, arch: str, out: Path, kernels: Path, *, fake: bool = True, seconds: float = 60.0) -> None:
+    """Harvest one example into the folder `out`: `KEY.json` and `KEY.npz` a kernel, then `problems.txt`. TileLang's verdicts go
+    to `kernels`: they are asked for here, because a kernel does not survive being written and read (its layouts do not)."""
     out.mkdir(parents=True, exist_ok=True)
+    kernels.mkdir(parents=True, exist_ok=True)
     start = time.monotonic()
     with contextlib.redirect_stdout(sys.stderr):
         recorder, problems = harvest(path, arch, fake, seconds)
-    for key, entry in recorder.kernels.items():
-        np.savez_compressed(out / f"{key}.npz", **entry.pop("arrays"))
-        entry.update({"example": str(path), "arch": arch, "key": key, "ir": tvm.ir.save_json(entry.pop("func"))})
-        leave(out / f"{key}.json", json.dumps(entry, default=str))
     problems.append(f"took {time.monotonic() - start:.1f} s")
+    for key, entry in recorder.kernels.items():
+        func, verdict = entry.pop("func"), kernels / f"{key}.verdict.json"
+        if not verdict.exists():
+            task = guarded(judge, verdict, func, entry["configs"], arch, kernels / f"{key}.captured.json")
+            for _, problem in pool([task], 10 * seconds, 1):
+                if problem:
+                    leave(verdict, json.dumps({"lowers": False, "error": problem}))
+        np.savez_compressed(out / f"{key}.npz", **entry.pop("arrays"))
+        leave(out / f"{key}.json", json.dumps({**entry, "example": str(path), "arch": arch, "key": key}, default=str))
     leave(out / "problems.txt", "\n".join(problems))
 
 
 if __name__ == "__main__":
-    save(Path(sys.argv[1]).resolve(), sys.argv[2], Path(sys.argv[3]).resolve(), fake="--real" not in sys.argv[4:])
+    save(Path(sys.argv[1]).resolve(), sys.argv[2], *(Path(a).resolve() for a in sys.argv[3:5]), fake="--real" not in sys.argv[5:])
     os._exit(0)  # examples may leave threads behind
