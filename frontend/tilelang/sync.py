@@ -45,6 +45,8 @@ class Hazards:
     writes: dict[Storage, dict[tuple[Access, Active], str]] = field(default_factory=dict)
     #: Who accessed dynamic memory, by pointer, write and engine.
     kinds: dict[tuple[str, bool, str], dict[Active, str]] = field(default_factory=dict)
+    #: Accesses behind which some warps have met at a barrier: in order for those, not for the others.
+    behind: dict[Storage, dict[tuple[Access, Active], tuple[str, Active]]] = field(default_factory=dict)
 
     def conflicts(self, access: Access, active: Active) -> Iterator[str]:
         """The loop iterations of earlier accesses by another warp of its set that `access` by `active` must wait for."""
@@ -55,6 +57,14 @@ class Hazards:
             yield from self._meets(self.writes.get(other), access, active, same=same)
             if access.write:
                 yield from self._meets(self.reads.get(other), access, active, same=same)
+            if other in self.behind:
+                yield from self._meets(self._unmet(other, access.write, active), access, active, same=same)
+
+    def _unmet(self, storage: Storage, reads: bool, active: Active) -> dict[tuple[Access, Active], str]:
+        """Accesses (of `reads` too) behind a barrier that not all warps of `active` were at."""
+        warps = set(active.warps)
+        return {key: loop for key, (loop, barrier) in self.behind[storage].items()
+                if barrier is not active and (reads or key[0].write) and not warps.issubset(barrier.warps)}
 
     def _unproven(self, access: Access, active: Active) -> Iterator[str]:
         """Accesses by a warp of the set that the compiler cannot prove apart from this one."""
@@ -98,7 +108,7 @@ class Hazards:
         return any(who is active for entries in self.writes.values() for _, who in entries)
 
     def clear(self, active: Active) -> None:
-        """A barrier over `active`: forget what its warps did."""
+        """A barrier over `active`: what its warps did is in order for them, and for everybody if they are all warps."""
         inside = set(active.warps)
         for users in self.kinds.values():
             for who in [w for w in users if active.whole or inside.issuperset(w.warps)]:
@@ -110,7 +120,14 @@ class Hazards:
                     entries.clear()
                 else:
                     for key in [k for k in entries if inside.issuperset(k[1].warps)]:
-                        del entries[key]
+                        self.behind.setdefault(storage, {})[key] = entries.pop(key), active
+        if active.whole:
+            self.behind.clear()
+            return
+        for table in self.behind.values():
+            for key, (loop, barrier) in table.items():
+                if inside.issuperset(barrier.warps):
+                    table[key] = loop, active
 
 
 def left_loops(earlier: str, now: str) -> list[str]:

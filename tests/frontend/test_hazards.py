@@ -1,0 +1,56 @@
+"""Which accesses of shared memory need a barrier between them."""
+
+import numpy as np
+from gtsim.frontend.tilelang.program import Storage
+from gtsim.frontend.tilelang.sync import Access, Hazards
+from gtsim.frontend.tilelang.warps import Active
+
+
+def warps(first, last, of=12):
+    """The active threads of a warp range."""
+    mask = np.zeros(32 * of, dtype=bool)
+    mask[32 * first:32 * last] = True
+    return Active(mask)
+
+
+EVERYONE, PRODUCER, CONSUMERS, HALF = warps(0, 12), warps(0, 4), warps(4, 12), warps(4, 8)
+TILE = Storage(0, "tile", "shared", "float32", (64, 64))
+READ, WRITE = Access(TILE, (0, 0), (64, 64), False), Access(TILE, (0, 0), (64, 64), True)
+
+
+def waits(hazards, access, active):
+    return set(hazards.conflicts(access, active))
+
+
+def test_a_write_waits_for_reads_of_other_warps_of_its_set():
+    hazards = Hazards()
+    hazards.add(READ, CONSUMERS, "k=1, ")
+    assert waits(hazards, WRITE, EVERYONE) == {"k=1, "}
+    assert waits(hazards, READ, EVERYONE) == set()
+    assert waits(hazards, WRITE, PRODUCER) == set()  # another role: only what the program says orders them
+
+
+def test_a_barrier_of_the_readers_orders_them_and_nobody_else():
+    hazards = Hazards()
+    hazards.add(READ, CONSUMERS, "k=1, ")
+    hazards.clear(CONSUMERS)
+    assert waits(hazards, WRITE, CONSUMERS) == waits(hazards, WRITE, HALF) == set()
+    assert waits(hazards, WRITE, EVERYONE) == {"k=1, "}
+    hazards.clear(EVERYONE)
+    assert waits(hazards, WRITE, EVERYONE) == set()
+
+
+def test_a_wider_barrier_covers_what_stands_behind_a_narrower_one():
+    hazards = Hazards()
+    hazards.add(READ, HALF, "k=1, ")
+    hazards.clear(HALF)
+    assert waits(hazards, WRITE, CONSUMERS) == {"k=1, "}
+    hazards.clear(CONSUMERS)
+    assert waits(hazards, WRITE, CONSUMERS) == set() and waits(hazards, WRITE, EVERYONE) == {"k=1, "}
+
+
+def test_a_tile_that_another_one_shares_bytes_with_is_looked_at_too():
+    other = Storage(1, "other", "shared", "float32", (8,))
+    hazards = Hazards({other: [TILE]})
+    hazards.add(READ, CONSUMERS, "")
+    assert waits(hazards, Access(other, (0,), (8,), True), EVERYONE) == {""}
