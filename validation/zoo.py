@@ -40,12 +40,13 @@ HARDWARE = {"sm_90a": "h100_sxm", "sm_80": "a100_sxm"}
 SYMBOL = 256  #: size of a symbolic dimension that the example does not bind
 #: TileLang lowers these without asking whether the GPU can run them.
 UNFIT = re.compile(r"^CheckError: (overflow|illegal|residency): |bytes of shared memory, \w+ allows|has no tensor-core rate for")
+INDEX = re.compile(r"ind|idx|table|ids?$")  #: names of tensors of indices
 SKIP = ("conftest",)
 
 
 def assume(name: str, shape: tuple[int, ...], total: int) -> Any:
     """Values for an integer tensor the example does not state: offsets are evenly spread, lengths are full, indices count up
-    modulo the extent, everything else (masks, counts) is one."""
+    modulo the extent (of what they index, if that is smaller), everything else (masks, counts) is one."""
     import numpy as np
 
     size = int(np.prod(shape))
@@ -56,7 +57,7 @@ def assume(name: str, shape: tuple[int, ...], total: int) -> Any:
         return np.broadcast_to(row, shape).astype(np.int64)
     if re.search(r"len|size", low):
         return np.full(shape, max(total // max(size, 1), 1), dtype=np.int64)
-    if re.search(r"ind|idx|table|ids?$", low):
+    if INDEX.search(low):
         return (np.arange(size) % max(shape[-1] if shape else 1, 1)).reshape(shape).astype(np.int64)
     return np.ones(shape, dtype=np.int64)
 
@@ -123,12 +124,15 @@ def lower(captured: Any, symbols: dict[str, int], arrays: dict[str, Any], notes:
     """The graphs of a program; what it asks for and the example does not say is assumed and noted."""
     from gtsim.frontend.tilelang.lower import lower_program_captured
 
+    assumed: list[str] = []
     for _ in range(40):
         try:
             return lower_program_captured(captured, symbols=symbols, metadata=arrays, check=False)
         except ValueError as e:
             unbound = re.search(r"the symbolic sizes? ((?:'\w+'(?:, )?)+) ha", str(e))
             missing = re.search(r"tensor '(\w+)', shape \[([\d, ]*)\]", str(e))
+            outside = re.search(r"is read at index -?\d+ of dimension \d+, whose size is (\d+)", str(e))
+            indices = [name for name in assumed if INDEX.search(name.lower())]
             if unbound:
                 for name in re.findall(r"'(\w+)'", unbound.group(1)):
                     symbols[name] = SYMBOL
@@ -138,7 +142,11 @@ def lower(captured: Any, symbols: dict[str, int], arrays: dict[str, Any], notes:
                 shape = tuple(int(n) for n in missing.group(2).split(",") if n.strip())
                 total = max((int(v) for v in symbols.values()), default=4096)
                 arrays[name] = assume(name, shape, total)
+                assumed.append(name)
                 notes.append(f"{name} assumed")
+            elif outside and any((arrays[name] >= int(outside.group(1))).any() for name in indices):
+                for name in indices:
+                    arrays[name] = arrays[name] % int(outside.group(1))
             else:
                 raise
     raise ValueError("it asks for ever more sizes and tensors")
@@ -274,7 +282,9 @@ def main() -> int:
     import gtsim.graph.check  # noqa: F401
     import tilelang  # before the forks: they share it
     import torch  # noqa: F401
+    from gtsim.frontend.tilelang.ops import handler
 
+    handler("")  # loads all operations
     root = args.tilelang.resolve()
     base = root / "examples" if (root / "examples").is_dir() else root
     rows: list[dict[str, Any]] = []

@@ -1,9 +1,11 @@
 """Which accesses of shared memory need a barrier between them."""
 
 import numpy as np
+import pytest
 from gtsim.frontend.tilelang.program import Storage
 from gtsim.frontend.tilelang.sync import Access, Hazards
 from gtsim.frontend.tilelang.warps import Active
+from gtsim.graph import check
 
 
 def warps(first, last, of=12):
@@ -54,3 +56,11 @@ def test_a_tile_that_another_one_shares_bytes_with_is_looked_at_too():
     hazards = Hazards({other: [TILE]})
     hazards.add(READ, CONSUMERS, "")
     assert waits(hazards, Access(other, (0,), (8,), True), EVERYONE) == {""}
+
+
+@pytest.mark.parametrize("threads", [128, 256])
+def test_rows_that_the_warpgroups_share_out_in_turn_are_not_told_apart(graph, view, threads):
+    v = view(graph("rare.turned", "sm_90a", threads=threads))
+    # Behind the first write, behind the last; of several warpgroups also in between: their boxes overlap.
+    assert len(v.of("cta_sync")) == (2 if threads == 128 else 3)
+    assert check(v.graph) == []

@@ -141,6 +141,7 @@ class Elementwise:
             value = text_of(first.value, 60) if first.value is not None else "..."
             self.source = _clip(f"{'thread' if self.by_thread else 'parallel'}({first.target.buffer.name} = {value})")
         self._plans: dict[Any, Any] = {}
+        self._private: dict[Active, set[str]] = {}  #: accesses of which each warpgroup has a box of its own
         self.regs = {a.key: t.scratch(f"{a.storage.name}.reg", self._scratch_shape(a), a.storage.dtype)
                      for a in self.reads if a.storage.scope in ("global", "shared")}
         self.outs = {a.key: t.scratch(f"{a.storage.name}.out", self._scratch_shape(a), a.storage.dtype)
@@ -252,6 +253,7 @@ class Elementwise:
                 attrs[a.key]["approximate"] = True
         plan = [(s, {"elements": s.elements, "depth": depth, **rounded}) for s in shares]
         mapping = None if mma or self.by_thread else (tuple(e for e in self.extents if e != 1), width)
+        self._private[active] = {a.key for a in memories if self.by_thread and _apart(a, shares)}
         return plan, attrs, mapping, bool(rounded)
 
     def _exact(self, access: TileAccess, shares: list[Share]) -> bool:
@@ -360,12 +362,20 @@ class Elementwise:
                 if a.storage.scope == "shared":
                     start, extent = a.box(origins[a.key], (0,) * len(self.extents), self.extents)
                     same: Any = mapping if a.inner == 1 else None
-                    if self.by_thread and all(i in a.used for i, x in enumerate(self.loops) if x.axis >= 0 and x.extent > 1):
+                    if a.key in self._private[walk.active] and all(
+                            i in a.used for i, x in enumerate(self.loops) if x.axis >= 0 and x.extent > 1):
                         same = ("thread", a.key[1:])
                     engine = "cp_async" if self.kinds.get(a.key) == "cp_async" else ""
                     found.append(Access(a.storage, start, extent, write, same, engine, "lane" if engine else ""))
         if found:
             walk.access(tuple(found))
+
+
+def _apart(access: TileAccess, shares: list[Share]) -> bool:
+    """Whether no two shares touch the same box of the tile."""
+    boxes = [access.ranges(s.offset[:len(s.extent)], s.extent) for s in shares]
+    return all(any(a + n <= b or b + m <= a for (a, n), (b, m) in zip(x, y, strict=True))
+               for i, x in enumerate(boxes) for y in boxes[:i])
 
 
 def _clip(text: str, width: int = 60) -> str:

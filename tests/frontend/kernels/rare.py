@@ -183,3 +183,25 @@ def dependent(signals=True, n=1024, threads=128):
                 T.pdl_trigger()
 
     return dependent_kernel
+
+
+def turned(threads=256):
+    """Each thread writes a row, reads another one, and writes that row again."""
+    half = threads // 8
+
+    @T.prim_func
+    def turned_kernel(X: T.Tensor((threads, 4), "float32"), Y: T.Tensor((threads, 4), "float32")):
+        with T.Kernel(1, threads=threads) as _:
+            s = T.alloc_shared((threads, 4), "float32")
+            x = T.alloc_local((4,), "float32")
+            tx = T.get_thread_binding()
+            for j in T.vectorized(4):
+                s[tx, j] = X[tx, j]
+            for j in T.vectorized(4):
+                x[j] = s[tx % 8 * half + tx // 8, j]
+            for j in T.vectorized(4):
+                s[tx % 8 * half + tx // 8, j] = x[j] + 1.0
+            for j in T.vectorized(4):
+                Y[tx, j] = s[tx, j]
+
+    return turned_kernel
