@@ -59,9 +59,9 @@ def _cut(extent: int, limit: int) -> int:
     return next((d for d in range(min(extent, limit), 0, -1) if extent % d == 0), 1)
 
 
-def store_swizzle(memory: Region, shared: Storage) -> int:
+def store_swizzle(memory: Region, shared: Storage, runs: bool = True) -> int:
     """Swizzle of a tile that no tensor core reads and TMA stores; a tile that goes out as one run, or has no whole number of the
-    swizzle's eight rows, keeps its rows as they are."""
-    if len(shared.shape) < 2 or shared.shape[-2] % 8 or one_run(memory, shared):
+    swizzle's eight rows, keeps its rows as they are. `runs`: one run is stored as such (reductions always go by boxes)."""
+    if len(shared.shape) < 2 or shared.shape[-2] % 8 or (runs and one_run(memory, shared)):
         return 0
     return swizzle_span(shared)

@@ -3,10 +3,6 @@
 import pytest
 
 
-def finals(v):
-    return [n for n in v.nodes if n.source.startswith("finalize")]
-
-
 def test_each_iteration_of_the_loop_combines_once(graph, view):
     v = view(graph("rare.tallied", "sm_90a", rows=4, cols=512))
     update = next(n for n in v.of("elementwise"))
@@ -31,7 +27,7 @@ def test_all_threads_combine_each_output_by_shuffles(graph, view):
 def test_outputs_cross_the_warps_one_after_the_other(graph, view, threads, rounds):
     g = graph("rare.tallied", "sm_90a", rows=4, threads=threads)
     parts = max(threads // 128, 1)
-    kinds = [n.type for n in finals(view(g))]
+    kinds = [n.type for n in view(g).nodes]
     assert kinds.count("shared_store") == kinds.count("shared_load") == 4 * rounds * parts
     assert kinds.count("cta_sync") == (4 * (2 * rounds + 1) if rounds else 0)
     assert g.launch.smem_bytes == (4 * threads if rounds else 0)
