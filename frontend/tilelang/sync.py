@@ -103,10 +103,6 @@ class Hazards:
         if access.storage.dynamic:
             self.kinds.setdefault((access.pointer, access.write, access.engine), {})[active] = loop
 
-    def written_by(self, active: Active) -> bool:
-        """Whether exactly these threads have written since their last barrier."""
-        return any(who is active for entries in self.writes.values() for _, who in entries)
-
     def clear(self, active: Active) -> None:
         """A barrier over `active`: what its warps did is in order for them, and for everybody if they are all warps."""
         inside = set(active.warps)
@@ -124,10 +120,10 @@ class Hazards:
         if active.whole:
             self.behind.clear()
             return
-        for table in self.behind.values():
-            for key, (loop, barrier) in table.items():
+        for met in self.behind.values():
+            for access, (loop, barrier) in met.items():
                 if inside.issuperset(barrier.warps):
-                    table[key] = loop, active
+                    met[access] = loop, active
 
 
 def left_loops(earlier: str, now: str) -> list[str]:
