@@ -103,6 +103,10 @@ class Hazards:
         if access.storage.dynamic:
             self.kinds.setdefault((access.pointer, access.write, access.engine), {})[active] = loop
 
+    def written_by(self, active: Active) -> bool:
+        """Whether exactly these threads have written since their last barrier."""
+        return any(who is active for entries in self.writes.values() for _, who in entries)
+
     def clear(self, active: Active) -> None:
         """A barrier over `active`: what its warps did is in order for them, and for everybody if they are all warps."""
         inside = set(active.warps)

@@ -191,6 +191,10 @@ class Walk:
             raise Split(_number_columns(condition))
         flat = np.broadcast_to(condition[:, 0], here.mask.shape)
         then, other = here.mask & flat, here.mask & ~flat
+        if self.hazards.written_by(here) and self.shared.implicit_sync:
+            sides = [np.add.reduceat(side, np.arange(0, len(side), 32)) > 0 for side in (then, other)]
+            if all(side.any() for side in sides) and not (sides[0] & sides[1]).any():
+                self.sync()  # the compiler lets all meet in front of roles that read what all have stored
         return Branch(here, self._active(then) if then.any() else None, self._active(other) if other.any() else None)
 
     def merge(self, branch: Branch, then: Any, other: Any) -> Any:

@@ -25,7 +25,8 @@ def test_the_copying_threads_go_on_at_once(graph, view):
     assert not arrive.blocking and v.of("wait_group") == []
 
 
-def test_signals_between_kernels_cost_nothing_and_are_told(graph, view):
-    with_signals, without = graph("rare.dependent", "sm_90a"), graph("rare.dependent", "sm_90a", signals=False)
-    assert [n.type for n in view(with_signals).nodes] == [n.type for n in view(without).nodes]
-    assert [w for w in with_signals.warnings if "dependent launch" in w] and without.warnings == ()
+def test_signals_between_kernels_are_nodes_of_their_own(graph, view):
+    with_signals, without = (view(graph("rare.dependent", "sm_90a", signals=s)) for s in (True, False))
+    kinds = [n.type for n in with_signals.nodes]
+    assert {"pdl_wait", "pdl_trigger"} <= set(kinds)
+    assert [k for k in kinds if not k.startswith("pdl")] == [n.type for n in without.nodes]

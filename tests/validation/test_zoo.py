@@ -26,7 +26,7 @@ SCALE = '''
             with T.Kernel(4, threads=threads) as b:
                 for i in T.serial(used[b]):
                     for j in T.Parallel(256):
-                        Y[i, j] = X[i, j] * 2.0
+                        Y[b * 16 + i, j] = X[b * 16 + i, j] * 2.0
         return scale_kernel
 
 
