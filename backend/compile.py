@@ -14,6 +14,7 @@ from ..hwconfigs import Hardware
 from .demand import Demand, MemoryAccess, Stage, demand_of
 from .errors import SimulationError
 from .occupancy import Occupancy, gpcs
+from .runs import NEXT_RUN, edges_of_runs, sequence_period
 from .stream import EarlyStart
 
 TICKS_PER_CYCLE = 1 << 16
@@ -25,7 +26,6 @@ _SIGNALS = {"": 0, "trigger": 1, "wait": 2, "grid": 3}
 #: Fidelity "fast": CTAs are left out where four periods in a row take the same time within this spread, and the trend of up to
 #: twelve would change the mean of those left out by less than this drift.
 STEADY_SPREAD, STEADY_DRIFT = 0.005, 0.002
-_SAME_RUN, _NEXT_RUN, _LAST_RUN, _EACH_RUN, _EVERY_RUN = range(1, 6)
 POLICIES = {"gto": 0, "lrr": 1, "oldest": 2}
 
 #: Cycles of work after which a node lets others in (sub-operations), and the most sub-operations a stage is cut into.
@@ -188,9 +188,9 @@ def _template(graph: KernelGraph, t: Template, tables: _Tables, memo: dict[Any, 
             node = graph.node(t, i)
             found = memo[key] = tables.add_demand(node, demand_of(node, tables.hw))
         demand[i] = found
-    which, source, mode = _edges(t)
+    which, source, mode = edges_of_runs(t)
     issues = t.edge_kind[which] == EdgeKind.ISSUE
-    order = np.lexsort((t.edge_dst[which] + t.nodes * (mode == _NEXT_RUN), ~issues, source))
+    order = np.lexsort((t.edge_dst[which] + t.nodes * (mode == NEXT_RUN), ~issues, source))
     edge_ptr = np.concatenate([[0], np.cumsum(np.bincount(source, minlength=t.nodes))]).astype(np.int32)
     issue = np.bincount(source[issues], minlength=t.nodes)
     repeats = [t.repeat_first, t.repeat_nodes, t.repeat_times, t.repeat_column]
@@ -212,25 +212,6 @@ def _template(graph: KernelGraph, t: Template, tables: _Tables, memo: dict[Any, 
         "rank": t.tile_offset.shape[1],
         "node_cta": t.node_cta,
     }
-
-
-def _edges(t: Template) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(edge of the template, source node, which runs it connects) of every edge that the engine follows; an edge into a repeated
-    period from the one in front stands for one from each run to the next too. Modes as in the engine's EdgeMode."""
-    which, source = np.arange(t.edges), t.edge_src()
-    mode = np.zeros(t.edges, dtype=np.uint8)
-    if not len(t.repeat_first):
-        return which, source, mode
-    repeat, lengths = t.repeat_of(), np.append(t.repeat_nodes, 0)
-    start, end = repeat[source], repeat[t.edge_dst]
-    in_front = (end >= 0) & (start < 0)
-    near = in_front & (source >= (np.append(t.repeat_first, 0) - lengths)[end])
-    mode[(start >= 0) & (end >= 0)] = _SAME_RUN
-    mode[(start >= 0) & (end < 0)] = np.where(t.edge_each, _EACH_RUN, _LAST_RUN)[(start >= 0) & (end < 0)]
-    mode[in_front & ~near] = _EVERY_RUN
-    more = np.flatnonzero(near)
-    next_run = np.full(len(more), _NEXT_RUN, dtype=np.uint8)
-    return np.append(which, more), np.append(source, source[more] + lengths[end[more]]), np.append(mode, next_run)
 
 
 def _blocks(graph: KernelGraph, register_buffers: set[str]) -> list[list[int]]:
@@ -288,24 +269,6 @@ def _split(block: list[int], bits: int, most: int, spill: int) -> None:
         if d is None:
             return
         block[d] //= 2
-
-
-def sequence_period(graph: KernelGraph) -> int:
-    """Instances after which the launch order repeats: the same templates, the same numbers of runs. 0 if it does so less than
-    four times."""
-    ids = graph.instances.template.astype(np.int64)
-    width = max(len(t.repeat_first) for t in graph.templates)
-    what = np.zeros((len(ids), 1 + width), dtype=np.int64)
-    what[:, 0] = ids
-    for i, t in enumerate(graph.templates):
-        if len(t.repeat_first):
-            what[ids == i, 1 : 1 + len(t.repeat_first)] = graph.times(i)
-    _, code = np.unique(what, axis=0, return_inverse=True)
-    code = code.reshape(-1)
-    for period in (np.flatnonzero(code[1 : len(code) // 4 + 1] == code[0]) + 1).tolist():
-        if (code[period:] == code[:-period]).all():
-            return int(period)
-    return 0
 
 
 def compile_program(

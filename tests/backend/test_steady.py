@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from gtsim.backend import simulate
-from gtsim.backend.compile import sequence_period
+from gtsim.backend.runs import sequence_period
 from gtsim.graph import KernelGraph, TileGraphBuilder
 
 from .kernels import PLAIN, Kernel, gemm
