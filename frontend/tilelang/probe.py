@@ -20,6 +20,20 @@ class Probe:
     carried: tuple[str, ...]
 
 
+class _Bare(ast.NodeTransformer):
+    """Carried variables without the call that gives the active threads' value: a probe's are integers (anything else ends it)."""
+
+    def __init__(self, carried: Sequence[str]) -> None:
+        self.carried = set(carried)
+
+    def visit_Call(self, call: ast.Call) -> ast.expr:
+        """`R.lane(L)` becomes `L`."""
+        self.generic_visit(call)
+        arg = call.args[0] if call.args else None
+        known = isinstance(arg, ast.Name) and arg.id in self.carried and ast.unparse(call.func) == "R.lane"
+        return arg if known and arg is not None else call
+
+
 class _Unfit(Exception):
     """The body holds something whose effect a probe cannot see."""
 
@@ -35,6 +49,7 @@ def probe_of(name: str, variable: str, body: Sequence[str]) -> Probe | None:
     assert isinstance(block, ast.If)
     changing = {variable} | {n.id for n in ast.walk(block) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     carried = tuple(sorted((n for n in changing if n[0] == "L" and n[1:].isdigit()), key=lambda n: int(n[1:])))
+    block = _Bare(carried).visit(block)
     try:
         inside = _block(block.body, frozenset(changing))
     except _Unfit:
