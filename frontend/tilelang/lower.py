@@ -20,7 +20,7 @@ from .emit import emit
 from .exact.apply import apply_launch, comparison_meta, comparison_warnings, decided_swizzles
 from .exact.compare import compare, decided_memory
 from .launch import occupancy_hint, orders_blocks, registers_per_thread, spill_warning
-from .memory import plan_memory
+from .memory import MemoryPlan, plan_memory
 from .ops.reduce import author_threads
 from .outside import outside
 from .program import Storage, kernel_count, parse
@@ -98,6 +98,7 @@ def _lower(captured: CapturedKernel, symbols: Mapping[str, int] | None, metadata
                     implicit_sync=not plain_configs(captured.pass_configs).get("tl.disable_thread_storage_sync", False),
                     warnings=translator.warnings)
     flops, roles, seen = _walk_classes(builder, shared, run, translator)
+    memory = _without_idle_workspaces(translator, memory)
     reallocates = any(kind == "setmaxnreg" for kind, _ in seen)
     math_warps = {w for kind, warps in seen if kind in ("wgmma", "mma", "elementwise", "reduce", "fill") for w in warps}
     hint = occupancy_hint(program)
@@ -153,6 +154,14 @@ def _drop_workspaces(translator: Translator) -> None:
             rounds = 0
         if not rounds:
             translator.usage.spans.pop(operation.workspace, None)
+
+
+def _without_idle_workspaces(translator: Translator, memory: MemoryPlan) -> MemoryPlan:
+    """The plan without the shared memory of reductions that did not cross warps: those of a role that has fewer warps than the
+    launch."""
+    spans = translator.usage.spans
+    idle = [o.workspace for o, _ in translator.reductions if not o.crosses and spans.pop(o.workspace, None) is not None]
+    return plan_memory(spans, translator.usage.aligned() if translator.arch_number >= 90 else None) if idle else memory
 
 
 def _walk_classes(builder: TileGraphBuilder, shared: Shared, run: Any,

@@ -49,3 +49,9 @@ def test_a_column_is_combined_over_the_rows_of_a_warp_and_then_over_the_warps(gr
     assert node.attrs["shuffle_steps"] == steps
     stores = [n for n in v.of("shared_store") if n.source == node.source]
     assert len(stores) == 4 * rounds * max(threads // 128, 1)  # four columns a thread
+
+
+def test_a_role_of_one_warp_needs_no_shared_memory_to_reduce(graph, view):
+    g = graph("rare.one_warp_sums", "sm_90a")
+    assert view(g).of("reduce")[0].attrs["shuffle_steps"] == 5
+    assert g.launch.smem_bytes == 512 * 4  # the tile alone

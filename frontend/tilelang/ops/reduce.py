@@ -28,6 +28,7 @@ class Reduce:
         if src.storage.scope == "shared":
             self.register = t.scratch(f"{src.storage.name}.reg", src.extents, src.storage.dtype)
         self.workspace = t.scratch(f"reduce_workspace{t.time}", (author_threads(t),), dst.storage.dtype, scope="shared")
+        self.crosses = False  #: whether some walk found rows that lie in several warps
         self._plans: dict[Any, Any] = {}
 
     def spread(self, warps: int, threads: int) -> tuple[int, int, int]:
@@ -78,6 +79,7 @@ class Reduce:
             walk.put("reduce", share.warps, self.source, (read,) if self.clear else (read, write), (write,), attrs)
             tiles.append((share.warps, write))
         if rounds:
+            self.crosses = True
             exchange(walk, self.workspace, self.source, rounds, repeats, tiles)
 
     def _attrs(self, share: Any, steps: int, rounds: int) -> dict[str, Any]:

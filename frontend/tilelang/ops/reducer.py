@@ -41,6 +41,7 @@ class Finalize:
     def __init__(self, t: Translator, reducer: Region, target: Region) -> None:
         self.reducer, self.target = reducer, target
         self.op = _combines(t, reducer.storage)
+        self.crosses = False  #: whether several warps execute it
         self.values = max(math.prod(reducer.extents), 1)
         self.source = f"finalize_{self.op}({reducer.storage.name} -> {target.storage.name})"
         self.workspace = t.scratch(f"reduce_workspace{t.time}", (author_threads(t),), reducer.storage.dtype, scope="shared")
@@ -60,6 +61,7 @@ class Finalize:
                 "elements": 32 * len(warps) * self.values, "op": self.op, "shuffle_steps": steps,
                 "results": len(warps) * self.values, "depth": 1})
         if rounds:
+            self.crosses = True
             exchange(walk, self.workspace, self.source, rounds, repeats, [(warps, write) for warps in active.parts])
 
 

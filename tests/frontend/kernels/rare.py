@@ -205,3 +205,22 @@ def turned(threads=256):
                 Y[tx, j] = s[tx, j]
 
     return turned_kernel
+
+
+def one_warp_sums(cols=512, threads=256):
+    """The first warp adds up a row by itself; the whole block would have to exchange through shared memory."""
+
+    @T.prim_func
+    def one_warp_sums_kernel(X: T.Tensor((1, cols), "float32"), Y: T.Tensor((1,), "float32")):
+        with T.Kernel(1, threads=threads) as _:
+            x = T.alloc_fragment((1, cols), "float32")
+            total = T.alloc_fragment((1,), "float32")
+            s = T.alloc_shared((1, cols), "float32")
+            tx = T.get_thread_binding()
+            T.copy(X, s)
+            if tx < 32:
+                T.copy(s, x)
+                T.reduce_sum(x, total, dim=1)
+                T.copy(total, Y)
+
+    return one_warp_sums_kernel
