@@ -46,7 +46,8 @@ SKIP = ("conftest",)
 
 def assume(name: str, shape: tuple[int, ...], total: int) -> Any:
     """Values for an integer tensor the example does not state: offsets are evenly spread, lengths are full, indices count up
-    modulo the extent (of what they index, if that is smaller), everything else (masks, counts) is one."""
+    modulo the extent (of what they index, if that is smaller), in pairs with zero if they are pairs, everything else (masks,
+    counts) is one."""
     import numpy as np
 
     size = int(np.prod(shape))
@@ -57,6 +58,8 @@ def assume(name: str, shape: tuple[int, ...], total: int) -> Any:
         return np.broadcast_to(row, shape).astype(np.int64)
     if re.search(r"len|size", low):
         return np.full(shape, max(total // max(size, 1), 1), dtype=np.int64)
+    if INDEX.search(low) and len(shape) == 2 and shape[1] == 2:  # pairs of sequence and position: one sequence
+        return np.stack([np.zeros(shape[0], dtype=np.int64), np.arange(shape[0])], axis=1)
     if INDEX.search(low):
         return (np.arange(size) % max(shape[-1] if shape else 1, 1)).reshape(shape).astype(np.int64)
     return np.ones(shape, dtype=np.int64)

@@ -64,3 +64,11 @@ def test_rows_that_the_warpgroups_share_out_in_turn_are_not_told_apart(graph, vi
     # Behind the first write, behind the last; of several warpgroups also in between: their boxes overlap.
     assert len(v.of("cta_sync")) == (2 if threads == 128 else 3)
     assert check(v.graph) == []
+
+
+def test_a_branch_that_reads_what_all_warps_wrote_has_the_barrier_in_front(graph, view):
+    v = view(graph("rare.alternating", "sm_90a", rounds=3))
+    barriers = v.of("cta_sync")
+    assert {n.warps for n in barriers} == {tuple(range(8))}
+    assert len(barriers) == 3 + 2  # before each round's reads; before each write but the first
+    assert check(v.graph) == []

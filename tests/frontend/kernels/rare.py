@@ -224,3 +224,20 @@ def one_warp_sums(cols=512, threads=256):
                 T.copy(total, Y)
 
     return one_warp_sums_kernel
+
+
+def alternating(rounds=2):
+    """All warps write a tile; then half of them read it while the others go on."""
+
+    @T.prim_func
+    def alternating_kernel(X: T.Tensor((rounds, 64, 64), "float32"), Y: T.Tensor((rounds, 64, 64), "float32")):
+        with T.Kernel(1, threads=256) as _:
+            s = T.alloc_shared((64, 64), "float32")
+            tx = T.get_thread_binding()
+            for r in T.serial(rounds):
+                T.copy(X[r, 0, 0], s)
+                if tx >= 128:
+                    for i in T.serial(32):
+                        Y[r, i * 2 + (tx - 128) // 64, tx % 64] = s[i * 2 + (tx - 128) // 64, 63 - tx % 64]
+
+    return alternating_kernel
