@@ -122,6 +122,7 @@ def _lower(captured: CapturedKernel, symbols: Mapping[str, int] | None, metadata
         translator.warn(spills)
     builder.meta.update({
         "detail": "fast" if exact is None else "exact",
+        "own_place": [s.name for s in program.storages if s.scope == "global" and s not in program.params.values()],
         "kernel": captured.name, "arch": captured.arch, "tilelang": captured.version, "flops": flops, "roles": roles,
         "warnings": list(translator.warnings), "pass_configs": {k: _jsonable(v) for k, v in captured.pass_configs.items()}})
     seconds = {"capture": captured.seconds, "graph": 0.0}

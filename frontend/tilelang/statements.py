@@ -97,6 +97,9 @@ class Statements:
 
     def _visit_Bind(self, s: Any) -> None:
         self.t.inlined[s.var] = s.value
+        if str(s.var.dtype) == "handle":  # where a tensor lies, not what is done with it
+            self.t.compile.env.pop(s.var, None)
+            return
         try:
             value = self.t.compile(s.value)
         except FrontendError:  # data: element-wise code computes it where it is used

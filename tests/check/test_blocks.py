@@ -91,6 +91,27 @@ def test_atomics_and_bounds_are_left_out(change: dict[str, Any]) -> None:
     assert found(stores([(0, 0)] * 4, **change)) == []
 
 
+def test_tensors_that_each_block_makes_from_a_pointer_are_left_out() -> None:
+    pytest.importorskip("tilelang")
+    import tilelang.language as T
+
+    @T.prim_func
+    def groups(places: T.Tensor((4,), T.ptr), X: T.Tensor((4, 64), "float32"), Y: T.Tensor((64,), "float32")):
+        with T.Kernel(4, threads=64) as g:
+            own = T.make_tensor(places[g], (64,), "float32")
+            for i in T.Parallel(64):
+                own[i] = X[g, i]
+
+    @T.prim_func
+    def together(X: T.Tensor((4, 64), "float32"), Y: T.Tensor((64,), "float32")):
+        with T.Kernel(4, threads=64) as g:
+            for i in T.Parallel(64):
+                Y[i] = X[g, i]
+
+    assert [f.kind for f in gtsim.check(groups).errors] == []
+    assert [f.kind for f in gtsim.check(together).errors] == ["race"]
+
+
 def test_flags_may_order_blocks() -> None:
     assert found(stores([(0, 0)] * 4))
     b = stores([(0, 0)] * 4)

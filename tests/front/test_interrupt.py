@@ -29,7 +29,8 @@ def test_inside_a_call_that_does_not_listen(tmp_path: Path, before: str) -> None
     started, ready = os.pipe()
     (tmp_path / "busy.py").write_text(BUSY.format(before=before, ready=ready))
     command = [sys.executable, "-c", "from gtsim.cli import main; main()", "predict", str(tmp_path / "busy.py")]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, pass_fds=[ready])
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, pass_fds=[ready],
+                               cwd=tmp_path)
     os.close(ready)
     assert os.read(started, 1) == b"r"
     os.close(started)

@@ -1,7 +1,8 @@
 """Blocks that use the same part of a tensor, at least one of them to write it, although nothing orders blocks.
 
 Tiles are compared as boxes over the instance table. Left out is whatever may be no race: tiles that are bounds (a condition or a
-gather decides which elements are meant), atomic updates, and kernels whose blocks may wait for each other through flags.
+gather decides which elements are meant), atomic updates, tensors that each block makes from a pointer (`own_place` of the graph's
+meta names them), and kernels whose blocks may wait for each other through flags.
 """
 
 from __future__ import annotations
@@ -40,8 +41,9 @@ def races_between_blocks(subject: Subject) -> Iterable[Finding]:
     if graph.meta.get("orders_blocks") or "grid_sync" in graph.type_names or _flags(graph) or len(graph.instances) < 2:
         return
     sites = _sites(graph)
+    elsewhere = set(graph.meta.get("own_place", ()))
     for buffer, found in sites.items():
-        if not any(s.write for s in found):
+        if graph.buffers[buffer].name in elsewhere or not any(s.write for s in found):
             continue
         pair = _first_overlap(graph, buffer, found)
         if pair is not None:
