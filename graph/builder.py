@@ -242,6 +242,10 @@ class TileGraphBuilder:
         """Largest number of dimensions of any buffer."""
         return max((len(b.shape) for b in self._buffers), default=1)
 
+    def on_chip(self) -> list[bool]:
+        """Whether each buffer is on chip."""
+        return [b.scope != "global" for b in self._buffers]
+
     def names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Node types and strings by number."""
         return tuple(self._types), tuple(self._strings)

@@ -69,7 +69,7 @@ def _by_number(drafts: Sequence[Draft], members: list[int]) -> list[int]:
     return out
 
 
-def fold(t: Template, segments: Any, times: Sequence[int | Column], strings: Sequence[str]) -> Template:
+def fold(t: Template, segments: Any, times: Sequence[int | Column], strings: Sequence[str], on_chip: Sequence[bool]) -> Template:
     """Mark the repeated periods of a flat template.
 
     Args:
@@ -77,6 +77,7 @@ def fold(t: Template, segments: Any, times: Sequence[int | Column], strings: Seq
         segments: int[nodes].
         times: how often each repeated period runs.
         strings: string table of the graph, for loop labels.
+        on_chip: whether each buffer is; its tiles must come back to the same place each period.
 
     Raises:
         NotPeriodic: the two periods of a repeat differ; says where.
@@ -84,6 +85,7 @@ def fold(t: Template, segments: Any, times: Sequence[int | Column], strings: Seq
     firsts = [int(np.searchsorted(segments, 3 * r + 2)) for r in range(len(times))]
     ends = [int(np.searchsorted(segments, 3 * r + 2, side="right")) for r in range(len(times))]
     each = np.zeros(t.edges, dtype=bool)
+    moving = np.array(on_chip, dtype=bool)
     steps, loops = [], []
     for r, (first, end) in enumerate(zip(firsts, ends, strict=True)):
         count = end - first
@@ -91,6 +93,7 @@ def fold(t: Template, segments: Any, times: Sequence[int | Column], strings: Seq
             raise NotPeriodic(f"repeat {r}: its two periods have {first - int(np.searchsorted(segments, 3 * r + 1))} and {count} "
                               "nodes", where=t.name)
         steps.append(_compare_nodes(t, first, count))
+        _refuse_moving(t, first, count, steps[-1], moving)
         loops.append(_compare_labels(t, first, count, strings))
         _compare_edges(t, first, count, each)
     source = t.edge_src()
@@ -124,6 +127,24 @@ def _compare_nodes(t: Template, first: int, count: int) -> Any:
         if not (values[x] == values[y]).all():
             raise NotPeriodic(f"the tiles of two periods differ in {name}", where=t.name)
     return t.tile_offset[y] - t.tile_offset[x]
+
+
+def _refuse_moving(t: Template, first: int, count: int, step: Any, on_chip: Any) -> None:
+    """Refuse what two periods cannot show: on-chip tiles that move on, and tensors that a moving tile writes and another one
+    reads."""
+    rows = np.arange(t.tile_ptr[first], t.tile_ptr[first + count])
+    moves = step.any(axis=1)
+    if (moves & on_chip[t.tile_buffer[rows]]).any():
+        raise NotPeriodic("an on-chip tile moves from period to period", where=t.name)
+    before = int(t.tile_ptr[first - count])
+    for buffer in np.unique(t.tile_buffer[rows[moves]]).tolist():
+        mine = np.flatnonzero(t.tile_buffer == buffer)
+        modes = set(t.tile_mode[mine].tolist())
+        inside = mine[(mine >= before) & (mine <= rows[-1])]
+        here = mine[(mine >= rows[0]) & (mine <= rows[-1])]
+        boxes = np.unique(np.concatenate([t.tile_offset[here], t.tile_extent[here], t.tile_column[here]], axis=1), axis=0)
+        if len(modes) > 1 and (len(inside) < len(mine) or len(boxes) > 1):
+            raise NotPeriodic("a tensor is written by tiles that move on, and read elsewhere", where=t.name)
 
 
 def _compare_labels(t: Template, first: int, count: int, strings: Sequence[str]) -> int:

@@ -244,7 +244,7 @@ class TemplateBuilder:
             self._finished = self._freeze(order)
             if self.repeats:
                 segments = np.array([self.drafts[i].segment for i in order])
-                self._finished = fold(self._finished, segments, self.repeats, self.owner.names()[1])
+                self._finished = fold(self._finished, segments, self.repeats, self.owner.names()[1], self.owner.on_chip())
         return self._finished
 
     def without_barriers(self) -> Template:

@@ -24,7 +24,7 @@ from .memory import MemoryPlan, plan_memory
 from .ops.reduce import author_threads
 from .outside import outside
 from .program import Storage, kernel_count, parse
-from .repetition import Needs, Repetition, Replan
+from .repetition import MAX_PERIOD, Needs, Repetition, Replan
 from .translate import Translator
 from .walk import Shared, Split, Walk
 
@@ -212,6 +212,13 @@ def _walk_classes(builder: TileGraphBuilder, shared: Shared, run: Any,
                 walk.ctl(1, 1, "exit")
                 walk.flush()
         template.name = _name_of(blocks[members, 0], len(blocks))
+        longer = max(walk.repetition.stretch(walk.records) for walk in walks) if repetition.regions else 1
+        if longer > 1:
+            replans += 1
+            fits = needs.period * longer <= MAX_PERIOD
+            needs.period *= longer if fits else 1
+            queue.appendleft((members, cut and fits))
+            continue
         template.repeats = [walks[0].origin(region.times) for region in repetition.regions]
         found = [role for walk in walks for role in emit(walk.records, template, walk.repetition, walk.rank)]
         if repetition.regions:

@@ -102,10 +102,11 @@ def _call(call: ast.Call, changing: frozenset[str]) -> list[str]:
     parities: list[str] = []
     for arg in call.args[1:]:
         if isinstance(arg, ast.Tuple):
-            origins += [_bare(e) for e in arg.elts if _mentions(e, changing)]
+            moving = [e for e in arg.elts if _mentions(e, changing)]
+            decisions += [ast.unparse(e) for e in moving if _calls(e, "R.slot")]
+            origins += [_bare(e) for e in moving if not _calls(e, "R.slot")]
         elif _mentions(arg, changing):
-            parity = isinstance(arg, ast.Call) and ast.unparse(arg.func) == "R.parity"
-            (parities if parity else decisions).append(ast.unparse(arg))
+            (parities if _calls(arg, "R.parity") else decisions).append(ast.unparse(arg))
     out = []
     if parities:
         out.append(f"q += ({', '.join(parities)},)")
@@ -130,9 +131,13 @@ def _assign(s: ast.Assign, changing: frozenset[str]) -> list[str]:
 
 def _bare(e: ast.expr) -> str:
     """An origin without the call that makes a column of it."""
-    if isinstance(e, ast.Call) and ast.unparse(e.func) == "R.origin":
+    if isinstance(e, ast.Call) and _calls(e, "R.origin"):
         e = e.args[0]
     return ast.unparse(e)
+
+
+def _calls(e: ast.expr, function: str) -> bool:
+    return isinstance(e, ast.Call) and ast.unparse(e.func) == function
 
 
 def _mentions(e: ast.expr, names: frozenset[str]) -> bool:

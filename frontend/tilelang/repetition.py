@@ -162,6 +162,21 @@ class Repetition:
             self.regions.insert(self.regions.index(last[0]) + 1 if last else 0, region)
         return region
 
+    def stretch(self, records: Iterable[Any]) -> int:
+        """How many times longer periods must be, so that no wait for groups reaches back more than one: a period closes at least
+        as many groups of a queue as may be pending."""
+        closed: dict[Any, int] = {}
+        pending: dict[Any, int] = {}
+        for kind, warps, _, _, _, _, attrs, *_, place in records:
+            if kind in ("commit", "close") and isinstance(place, tuple) and place[1] == 2:
+                for w in warps:
+                    key = (w, attrs["queue"], place[0])
+                    closed[key] = closed.get(key, 0) + 1
+            elif kind == "wait_group":
+                for w in warps:
+                    pending[w, attrs["queue"]] = max(pending.get((w, attrs["queue"]), 0), int(attrs["pending"]))
+        return max((-(-pending.get(key[:2], 0) // count) for key, count in closed.items()), default=1) or 1
+
     def of(self, warps: tuple[int, ...]) -> Any:
         """Place of a record of `warps`: one, or a tuple of all of them if they differ."""
         places = self.places

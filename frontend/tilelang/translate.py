@@ -284,7 +284,7 @@ class Translator:
             parts = [v.src if not v.flags & (BLOCK | THREAD) else f"R.origin({v.src})" for v in mins]
         else:
             self.charge(*mins)
-            parts = [self.uniform(v) for v in mins]
+            parts = [self.uniform(v) if v.const is not None else f"R.slot({self.uniform(v)})" for v in mins]
         return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
 
     def slot(self, load: Any) -> tuple[str, str]:

@@ -210,6 +210,11 @@ class Walk:
         return np.where(branch.then.mask[:, None], then, other)
 
     @staticmethod
+    def slot(value: int) -> int:
+        """Where an on-chip tile starts: loops that repeat must come back to it."""
+        return value
+
+    @staticmethod
     def parity(value: int) -> int:
         """A barrier phase parity: the graph does not hold it, so loops may differ in it from period to period."""
         return value & 1

@@ -104,6 +104,22 @@ def test_an_evenly_spaced_table_is_folded_with_its_step(kernels):
     assert [n.tiles[0].offset[0] for n in flat.nodes_of(flat.templates[0]) if n.type == "global_load"] == (8 * rows).tolist()
 
 
+@pytest.mark.parametrize(("slots", "pending"), [(4, 0), (4, 2), (4, 3), (4, 6), (8, 9), (0, 1)])
+def test_waits_that_reach_back_several_trips_are_kept(graph, kernels, monkeypatch, slots, pending):
+    from gtsim.backend import simulate
+
+    kwargs = {"slots": slots, "pending": pending, "trips": 30 if slots else 18}
+    folded = graph("threads.queued", "sm_80", **kwargs)
+    flat = step_by_step(monkeypatch, kernels, "threads.queued", "sm_80", kwargs, None)
+    assert contents(folded.unrolled(), 0) == contents(flat, 0)
+    assert simulate(folded, "a100_sxm").cycles == simulate(flat, "a100_sxm").cycles
+
+
+def test_on_chip_tiles_that_move_on_are_walked_step_by_step(graph):
+    assert [len(t.repeat_first) for t in graph("threads.queued", "sm_80", slots=0, pending=1).templates] == [0]
+    assert [len(t.repeat_first) for t in graph("threads.queued", "sm_80", slots=4, pending=1).templates] == [1]
+
+
 def test_a_deadlock_in_a_long_loop_is_told_as_in_a_short_one(kernels):
     from gtsim.frontend import lower
     from gtsim.graph import GraphError

@@ -111,19 +111,37 @@ def test_periods_that_are_not_alike_are_refused(change: dict[str, bool], message
         stream(5, fold=True, **change)
 
 
-def test_tiles_of_later_runs_are_checked_too() -> None:
+@pytest.mark.parametrize("scope", ["shared", "fragment"])
+def test_on_chip_tiles_must_come_back(scope: str) -> None:
     b = TileGraphBuilder("k", grid=(1, 1, 1), threads=32)
-    s = b.buffer("s", (4, 8), "float32", scope="shared")
+    s = b.buffer("s", (4, 8), "float32", scope=scope)
     t = b.template()
     segment = t.repeat(3)
     for part in range(2):
         t.segment = segment + part
         t.node("fill", [0], writes=[s.tile((part, 0), (1, 8))], attrs={"elements": 8})
     b.add_instances(t, blocks=[(0, 0, 0)])
-    assert not check(b.build())  # rows 0, 1, 2, 3
-    t.repeats[0], t._finished = 4, None
-    with pytest.raises(GraphError, match=r"tile \[4, 0\]\+\[1, 8\] leaves buffer 's'"):
+    with pytest.raises(GraphError, match="on-chip tile moves"):
         b.build()
+
+
+@pytest.mark.parametrize(("read_at", "message"), [(0, ""), (64, "written by tiles that move on")])
+def test_a_tensor_that_is_read_where_it_is_written_may_move(read_at: int, message: str) -> None:
+    b = TileGraphBuilder("k", grid=(1, 1, 1), threads=32)
+    x, f = b.tensor("x", (640, 64), "float16"), b.buffer("f", (64, 64), "float16", scope="fragment")
+    t = b.template()
+    segment = t.repeat(5)
+    for part in range(2):
+        t.segment = segment + part
+        width = {"access_bytes": 16, "row_bytes": 128}
+        t.node("global_load", [0], reads=[x.tile((64 * part + read_at, 0), (64, 64))], writes=[f.tile()], attrs=width)
+        t.node("global_store", [0], reads=[f.tile()], writes=[x.tile((64 * part, 0), (64, 64))], attrs=width)
+    b.add_instances(t, blocks=[(0, 0, 0)])
+    if message:
+        with pytest.raises(GraphError, match=message):
+            b.build()
+    else:
+        assert b.build().total_nodes == 12
 
 
 def test_files_keep_repeats(tmp_path: Path) -> None:

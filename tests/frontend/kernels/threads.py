@@ -84,6 +84,26 @@ def paged(pages=64, page=8, width=64, threads=128):
     return paged_kernel
 
 
+def queued(trips=30, slots=4, pending=3, threads=128):
+    """Tiles come by cp.async, one group a trip, into slots used in turn; a trip waits until `pending` groups are left and adds up
+    the next slot. Without slots, each trip has a place of its own."""
+    places = slots or trips
+
+    @T.prim_func
+    def queued_kernel(X: T.Tensor((trips * 64, 64), "float16"), Y: T.Tensor((64, 64), "float16")):
+        with T.Kernel(1, threads=threads) as _:
+            s = T.alloc_shared((places, 64, 64), "float16")
+            x = T.alloc_fragment((64, 64), "float16")
+            for i in T.serial(trips):
+                T.async_copy(X[i * 64:i * 64 + 64, 0:64], s[i % places, :, :])
+                T.ptx_wait_group(pending)
+                T.copy(s[(i + 1) % places, :, :], x)
+            T.ptx_wait_group(0)
+            T.copy(x, Y)
+
+    return queued_kernel
+
+
 def two_launches(n=1024, threads=128):
     """Squares, then their negatives: two kernels in one program."""
 
