@@ -222,19 +222,9 @@ def _period(rows: list[Any]) -> tuple[int, int, int, int] | None:
     codes: dict[Any, int] = {}
     decisions = np.array([codes.setdefault((tuple(c), len(g), len(q)), len(codes)) for _, c, g, q in rows[:-1]])
     parities = np.array([codes.setdefault(tuple(q), len(codes)) for *_, q in rows[:-1]])
-    width = max(len(g) for _, _, g, _ in rows)
-    parts = []
-    for i in range(width):
-        cells = [row[2][i] if i < len(row[2]) else 0 for row in rows[:-1]]
-        if all(isinstance(x, int) for x in cells):
-            parts.append(np.array(cells, dtype=np.int64).reshape(n, 1))
-            continue
-        size = max(np.size(x) for x in cells)
-        if size * n > MAX_CELLS:
-            return None
-        parts.append(np.stack([np.broadcast_to(np.asarray(x, dtype=np.int64).reshape(-1), (size,)) if np.size(x) in (1, size)
-                               else np.zeros(size, dtype=np.int64) for x in cells]))
-    origins = np.concatenate(parts, axis=1) if parts else np.zeros((n, 0), dtype=np.int64)
+    origins = _origins([g for _, _, g, _ in rows[:-1]])
+    if origins is None:
+        return None
     for period in range(1, min(MAX_PERIOD, n // 4) + 1):
         steps = origins[period:] - origins[:-period]
         wrong = (decisions[period:] != decisions[:-period]) | (steps != steps[len(steps) // 2]).any(axis=1)
@@ -252,3 +242,22 @@ def _period(rows: list[Any]) -> tuple[int, int, int, int] | None:
             if (parities[lead + multiple:end] == parities[lead:end - multiple]).all():
                 return period, multiple, lead, tail
     return None
+
+
+def _origins(cells: list[list[Any]]) -> Any:
+    """Tile origins of all iterations as one array [iterations, numbers]; None if that are too many."""
+    n = len(cells)
+    if not any(isinstance(x, np.ndarray) for x in cells[0]):
+        try:
+            return np.array(cells, dtype=np.int64).reshape(n, -1)  # the common case: integers, as many each time
+        except (ValueError, TypeError):
+            pass
+    parts = []
+    for i in range(max(map(len, cells))):
+        column = [row[i] if i < len(row) else 0 for row in cells]
+        size = max(np.size(x) for x in column)
+        if size * n > MAX_CELLS:
+            return None
+        parts.append(np.stack([np.broadcast_to(np.asarray(x, dtype=np.int64).reshape(-1), (size,)) if np.size(x) in (1, size)
+                               else np.zeros(size, dtype=np.int64) for x in column]))
+    return np.concatenate(parts, axis=1) if parts else np.zeros((n, 0), dtype=np.int64)
