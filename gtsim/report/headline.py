@@ -16,7 +16,8 @@ def section(facts: Facts) -> RenderableType:
     if r.fidelity != "bulk":
         title.append(f", {r.fidelity} fidelity")
     if r.skipped:
-        left_out = f"{count(int(r.skipped['ctas']))} of them left out as repeats, cycles within {100 * r.skipped['bound']:.2f} %"
+        ctas = f"{count(int(r.skipped['ctas']))} of {count(r.ctas)} CTAs"
+        left_out = f"{ctas} left out as repeats, cycles within {100 * r.skipped['bound']:.2f} %"
         title.append(f" ({left_out})" if r.skipped["ctas"] else " (nothing repeats)")
     changed = r.parameters.get("overrides") or {}
     if changed:
