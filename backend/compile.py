@@ -34,8 +34,8 @@ MAX_PIECES = 16
 #: Lines that one event moves in bulk fidelity into and out of an SM, and the most lines of one block of the L2: large where
 #: a unit streams tiles into shared memory, small where warps wait for each load. Measured against `line`: larger ones cost
 #: accuracy, smaller ones events (tests hold bulk within 1 % of line).
-CHUNK_LINES = 64
-STORE_CHUNK_LINES = 4
+CHUNK_LINES = 32
+STORE_CHUNK_LINES = 8
 STREAM_BLOCK_LINES = 128
 REGISTER_BLOCK_LINES = 8
 

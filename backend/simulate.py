@@ -19,6 +19,7 @@ from .stream import EarlyStart, schedule_of
 from .summary import bound_by, operations, role_times
 
 FIDELITIES = ("fast", "bulk", "line")
+MAX_THREADS = 64
 
 
 def simulate(
@@ -43,15 +44,15 @@ def simulate(
             that only repeat what others did (`Result.skipped` says how many, and how sure that is).
         clock_mhz: SM clock; the hardware file's if None.
         overrides: dotted path -> value, e.g. {"l2.latency_near_cycles": 200}.
-        threads: host threads. Only 1 for now.
+        threads: host threads that share the SMs; the result is the same for any number.
         policy: "gto" (greedy then oldest), "lrr" (loose round-robin) or "oldest".
         progress: called now and then with the share of CTAs that are done.
         timeline_sm: record what runs on this SM in `Result.timeline`.
         start: what earlier kernels of the stream leave to it, if it starts in their shadow; an idle GPU if None.
 
     Raises:
-        SimulationError: a graph for another architecture, unknown fidelity or policy, a CTA that does not fit an SM, an
-            operation the hardware lacks, a deadlock.
+        SimulationError: a graph for another architecture, unknown fidelity or policy, a number of threads out of range, a CTA
+            that does not fit an SM, an operation the hardware lacks, a deadlock.
         HardwareError: unknown hardware or override.
     """
     from ._engine import run as run_engine
@@ -60,8 +61,8 @@ def simulate(
         raise SimulationError(f"unknown fidelity {fidelity!r}. Use one of {', '.join(FIDELITIES)}.")
     if policy not in POLICIES:
         raise SimulationError(f"unknown policy {policy!r}. Use one of {', '.join(POLICIES)}.")
-    if threads != 1:
-        raise SimulationError(f"threads={threads}: the engine is single-threaded for now. Use threads=1.")
+    if not 1 <= threads <= MAX_THREADS:
+        raise SimulationError(f"threads={threads} is not between 1 and {MAX_THREADS}.")
     machine = load_hardware(hw, overrides)
     _check_arch(graph, machine)
     clock = float(clock_mhz if clock_mhz is not None else machine.chip.clock_mhz)
@@ -87,7 +88,7 @@ def simulate(
     )
     compiled = time.perf_counter()
     try:
-        raw = run_engine(program, timeline_sm, progress)
+        raw = run_engine(program, timeline_sm, threads, progress)
     except RuntimeError as exc:
         raise SimulationError(f"{graph.name}: {exc}") from None
     simulated = time.perf_counter()

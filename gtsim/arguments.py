@@ -48,9 +48,11 @@ def check_clock(clock_mhz: Any) -> None:
 
 
 def check_threads(threads: Any) -> None:
-    """Refuse what is no positive integer. Raises UsageError."""
-    if isinstance(threads, bool) or not isinstance(threads, numbers.Integral) or int(threads) < 1:
-        raise UsageError(f"threads={threads!r:.60} is not a positive integer.")
+    """Refuse what is no integer from 1 to 64. Raises UsageError."""
+    from .backend import MAX_THREADS
+
+    if isinstance(threads, bool) or not isinstance(threads, numbers.Integral) or not 1 <= int(threads) <= MAX_THREADS:
+        raise UsageError(f"threads={threads!r:.60} is not an integer from 1 to {MAX_THREADS}.")
 
 
 def check_graph(graph: Any) -> None:

@@ -98,7 +98,7 @@ Machine machine_of(const nb::dict& d) {
   for (std::size_t g = 0; g < m.gpc_end.size(); ++g) require(m.gpc_end[g] > (g == 0 ? 0 : m.gpc_end[g - 1]), "gpc_end");
   require(!m.gpc_end.empty() && m.gpc_end.back() == m.sms, "gpc_end");
   Servers::number(m);
-  require(m.sms <= kMaxSms && m.ctas_per_sm <= 64, "more SMs or CTAs an SM than the engine can number");
+  require(m.ctas_per_sm <= 64 && m.sms <= kMaxPlaces / m.ctas_per_sm, "more SMs or CTAs an SM than the engine can number");
   require(m.line_bytes / m.sector_bytes <= 4, "more than four sectors a line");
   require(m.place_free.empty() || m.place_free.size() == static_cast<std::size_t>(m.sms) * static_cast<std::size_t>(m.ctas_per_sm),
           "place_free");
@@ -129,7 +129,7 @@ std::vector<std::int32_t> repeats_of(const nb::dict& d, const Program& p, Templa
     behind = first + nodes;
     const auto r = static_cast<std::int32_t>(t.repeats.size());
     for (std::int64_t n = first; n < behind; ++n) repeat[static_cast<std::size_t>(n)] = r;
-    t.repeats.push_back({static_cast<std::int32_t>(first), static_cast<std::int32_t>(nodes), static_cast<std::int32_t>(column), rows[i + 2]});
+    t.repeats.push_back({static_cast<std::int32_t>(first), static_cast<std::int32_t>(nodes), static_cast<std::int32_t>(column), rows[i + 2], false});
   }
   return repeat;
 }
@@ -138,10 +138,11 @@ std::vector<std::int32_t> repeats_of(const nb::dict& d, const Program& p, Templa
 void count_edges(Template& t, const std::vector<std::int32_t>& ptr, const std::vector<std::int32_t>& repeat,
                  const std::vector<std::int32_t>& in_degree) {
   std::vector<std::int32_t> degree(in_degree.size(), 0);
+  std::vector<bool> waits(in_degree.size(), false);  // for another node of its loop body
   for (std::int32_t source = 0; source < t.nodes; ++source) {
     const std::int32_t from = repeat[static_cast<std::size_t>(source)];
     for (std::int32_t e = ptr[static_cast<std::size_t>(source)]; e < ptr[static_cast<std::size_t>(source) + 1]; ++e) {
-      const Edge& edge = t.edges[static_cast<std::size_t>(e)];
+      Edge& edge = t.edges[static_cast<std::size_t>(e)];
       const std::int32_t to = repeat[static_cast<std::size_t>(edge.dst)];
       const bool inside = from >= 0 && from == to, out = from >= 0 && to < 0, in = from < 0 && to >= 0;
       switch (edge.mode) {
@@ -153,11 +154,17 @@ void count_edges(Template& t, const std::vector<std::int32_t>& ptr, const std::v
         case EdgeMode::kEveryRun: require(in, "edge_mode"); break;
         default: require(false, "edge_mode");
       }
+      edge.repeat = static_cast<std::int16_t>(edge.mode == EdgeMode::kEveryRun ? to : from);
+      if (edge.mode == EdgeMode::kSameRun || edge.mode == EdgeMode::kNextRun) waits[static_cast<std::size_t>(edge.dst)] = true;
       if (edge.mode == EdgeMode::kEachRun) t.each.push_back({from, edge.dst, 1});
       if (edge.mode != EdgeMode::kNextRun) ++degree[static_cast<std::size_t>(edge.dst)];  // these stand for plain ones in front
     }
   }
   require(degree == in_degree, "in_degree");
+  for (Repeat& r : t.repeats) {
+    const auto begin = waits.begin() + r.first;
+    r.eager = !std::all_of(begin, begin + r.nodes, [](bool w) { return w; });
+  }
 }
 
 Template template_of(const nb::dict& d, const Program& p) {
@@ -177,7 +184,7 @@ Template template_of(const nb::dict& d, const Program& p) {
   t.rank = static_cast<std::int32_t>(integer(d, "rank"));
   const auto n = static_cast<std::size_t>(t.nodes);
   const std::size_t tiles = t.tile_buffer.size() , rank = static_cast<std::size_t>(t.rank);
-  require(t.nodes < kMaxIndex, "too many nodes in one template");
+  require(t.nodes < kMaxNodes, "too many nodes in one template");
   require(n > 0 && in_degree.size() == n && issue_end.size() == n, "template arrays");
   index_array(edge_ptr, n, edge_dst.size(), "edge_ptr");
   index_array(t.tile_ptr, n, tiles, "tile_ptr");
@@ -191,7 +198,7 @@ Template template_of(const nb::dict& d, const Program& p) {
   const auto edge_mode = vec<std::uint8_t>(d, "edge_mode");
   require(edge_mode.size() == edge_dst.size(), "edge_mode");
   for (std::size_t e = 0; e < edge_dst.size(); ++e)
-    t.edges.push_back({edge_dst[e], edge_reason[e], static_cast<EdgeMode>(edge_mode[e])});
+    t.edges.push_back({edge_dst[e], edge_reason[e], static_cast<EdgeMode>(edge_mode[e]), -1});
   const std::vector<std::int32_t> repeat = repeats_of(d, p, t);
   count_edges(t, edge_ptr, repeat, in_degree);
   if (p.machine.cluster_size > 1) {
@@ -295,10 +302,13 @@ Program program_of(const nb::dict& d) {
     require(demands[i] >= 0 && demands[i] <= demands[i + 1] && static_cast<std::size_t>(demands[i + 1]) <= p.stages.size() &&
                 demands[i + 2] >= 0 && demands[i + 2] <= demands[i + 1] - demands[i],
             "demands");
-    p.demands.push_back({demands[i], demands[i + 1], demands[i + 2], static_cast<GridSignal>(signals[i / 3])});
+    const auto plain = [&](const Stage& stage) { return stage.kind == StageKind::kWarp && stage.uses_begin == stage.uses_end; };
+    const bool free = std::all_of(p.stages.begin() + demands[i], p.stages.begin() + demands[i + 1], plain);
+    const auto signal = static_cast<GridSignal>(signals[i / 3]);
+    p.demands.push_back({demands[i], demands[i + 1], demands[i + 2], signal, free && signal == GridSignal::kNone});
   }
   p.instance_template = vec<std::int32_t>(d, "instance_template");
-  require(p.instance_template.size() < static_cast<std::size_t>(kMaxIndex), "too many CTAs");
+  require(p.instance_template.size() < static_cast<std::size_t>(kMaxNodes), "too many CTAs");
   p.columns = vec<std::int64_t>(d, "columns");
   p.columns_width = static_cast<std::int32_t>(integer(d, "columns_width"));
   require(p.columns.size() == p.instance_template.size() * static_cast<std::size_t>(p.columns_width), "columns");
@@ -308,7 +318,7 @@ Program program_of(const nb::dict& d) {
     for (const Repeat& r : p.templates[static_cast<std::size_t>(p.instance_template[i])].repeats) {
       const std::size_t at = i * static_cast<std::size_t>(p.columns_width) + static_cast<std::size_t>(std::max(r.column, 0));
       const std::int64_t times = r.times + (r.column >= 0 ? p.columns[at] : 0);
-      require(times >= 1 && times < kMaxIndex, "a loop body runs less than once or too often");
+      require(times >= 1 && times < kMaxNodes, "a loop body runs less than once or too often");
     }
   return p;
 }
@@ -320,8 +330,9 @@ nb::object array(std::vector<T> values, std::initializer_list<std::size_t> shape
   return nb::cast(nb::ndarray<nb::numpy, T>(kept->data(), shape, owner));
 }
 
-nb::dict run(const nb::dict& input, std::int32_t observed_sm, nb::object progress) {
+nb::dict run(const nb::dict& input, std::int32_t observed_sm, std::int32_t threads, nb::object progress) {
   const Program program = program_of(input);
+  require(threads >= 1 && threads <= 256, "threads");
   const auto poll = [&](double done) {
     nb::gil_scoped_acquire gil;
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
@@ -330,7 +341,7 @@ nb::dict run(const nb::dict& input, std::int32_t observed_sm, nb::object progres
   Outcome out;
   {
     nb::gil_scoped_release release;
-    out = Engine(program, observed_sm, poll).run();
+    out = Engine(program, observed_sm, threads, poll).run();
   }
   nb::dict result;
   result["ticks"] = out.end;
@@ -373,7 +384,8 @@ NB_MODULE(_engine, m) {
   m.doc() = "Event engine of gtsim: executes tile graphs that were lowered to demands.";
   m.attr("TICKS_PER_CYCLE") = kTicksPerCycle;
   m.attr("REASONS") = kReasons;
-  m.def("run", &run, nb::arg("program"), nb::arg("observed_sm") = -1, nb::arg("progress") = nb::none(),
+  m.def("run", &run, nb::arg("program"), nb::arg("observed_sm") = -1, nb::arg("threads") = 1,
+        nb::arg("progress") = nb::none(),
         "Execute a program (see backend/compile.py for its layout). Raises ValueError for inconsistent input, RuntimeError "
         "for a deadlock, KeyboardInterrupt on Ctrl-C.");
 }

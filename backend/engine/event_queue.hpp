@@ -1,9 +1,10 @@
 // Events in the order of (time, sequence number): same input, same order.
 //
 // A timing wheel: events of the near future wait unsorted in buckets a cycle wide; only the bucket that is being
-// served is a heap. Events beyond the wheel wait in an overflow list until their turn of the wheel comes.
+// served is a heap. Events beyond the wheel wait in an overflow heap until their turn of the wheel comes.
 #pragma once
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <stdexcept>
@@ -13,35 +14,37 @@
 
 namespace gtsim {
 
-// What happens, packed: 4 bits of kind, 12 of SM, 24 each of two indices.
+// What happens, packed: 4 bits of kind, 20 of place (an SM or a place for a CTA), 40 of index.
 struct Event {
   Tick time;
   std::uint64_t sequence, payload;
 
-  static std::uint64_t pack(std::int32_t kind, std::int32_t sm, std::int32_t a, std::int32_t b) {
-    return static_cast<std::uint64_t>(kind) << 60 | static_cast<std::uint64_t>(sm) << 48 | static_cast<std::uint64_t>(a) << 24 |
-           static_cast<std::uint64_t>(b);
+  static std::uint64_t pack(std::int32_t kind, std::int32_t place, std::int32_t index) {
+    return static_cast<std::uint64_t>(kind) << 60 | static_cast<std::uint64_t>(place) << 40 | static_cast<std::uint64_t>(index);
   }
   std::int32_t kind() const { return static_cast<std::int32_t>(payload >> 60); }
-  std::int32_t sm() const { return static_cast<std::int32_t>(payload >> 48 & 0xFFF); }
-  std::int32_t a() const { return static_cast<std::int32_t>(payload >> 24 & kIndexMask); }
-  std::int32_t b() const { return static_cast<std::int32_t>(payload & kIndexMask); }
-  static constexpr std::uint64_t kIndexMask = 0xFFFFFF;
+  std::int32_t place() const { return static_cast<std::int32_t>(payload >> 40 & 0xFFFFF); }
+  std::int32_t index() const { return static_cast<std::int32_t>(payload); }
 };
 
-inline constexpr std::int32_t kMaxIndex = static_cast<std::int32_t>(Event::kIndexMask);
-inline constexpr std::int32_t kMaxSms = 0xFFF;
+inline constexpr std::int32_t kMaxPlaces = 0xFFFFF;
 
 class EventQueue {
  public:
-  EventQueue() : buckets_(kBuckets, -1) {}
+  EventQueue() : buckets_(kBuckets, -1), used_(kBuckets / 64, 0) {}
 
   bool empty() const { return size_ == 0; }
-  std::size_t size() const { return size_; }
+
+  // Time of the earliest event; kNever without one.
+  Tick next() {
+    if (size_ == 0) return kNever;
+    if (heap_.empty()) advance();
+    return heap_.front().time;
+  }
 
   // `time` must not lie before the last event popped.
-  void push(Tick time, std::int32_t kind, std::int32_t sm, std::int32_t a, std::int32_t b) {
-    const std::uint64_t sequence = next_++, payload = Event::pack(kind, sm, a, b);
+  void push(Tick time, std::uint64_t payload) {
+    const std::uint64_t sequence = next_++;
     ++size_;
     const std::int64_t bucket = time >> kWidthBits;
     if (bucket <= now_) {
@@ -67,7 +70,7 @@ class EventQueue {
 
  private:
   static constexpr int kWidthBits = kTickBits;    // a bucket is one cycle wide: a handful of events
-  static constexpr std::int64_t kBuckets = 2048;  // power of two; longer than the usual memory latency
+  static constexpr std::int64_t kBuckets = 1024;  // power of two; longer than the usual memory latency
 
   static constexpr Tick kLatest = Tick{1} << (46 + kTickBits);
 
@@ -109,7 +112,7 @@ class EventQueue {
   };
 
   void put(std::int64_t bucket, Tick time, std::uint64_t sequence, std::uint64_t payload) {
-    std::int32_t& head = buckets_[static_cast<std::size_t>(bucket & (kBuckets - 1))];
+    const auto at = static_cast<std::size_t>(bucket & (kBuckets - 1));
     std::int32_t id = free_;
     if (id < 0) {
       id = static_cast<std::int32_t>(pool_.size());
@@ -121,38 +124,56 @@ class EventQueue {
     link.event.time = time;
     link.event.sequence = sequence;
     link.event.payload = payload;
-    link.next = head;
-    head = id;
+    link.next = buckets_[at];
+    buckets_[at] = id;
+    used_[at / 64] |= std::uint64_t{1} << (at % 64);
+    ++wheeled_;
+  }
+
+  // The first bucket behind `now_` that holds events; there is one.
+  std::int64_t nearest() const {
+    const std::int64_t from = now_ + 1;
+    const auto start = static_cast<std::size_t>(from & (kBuckets - 1));
+    std::size_t word = start / 64;
+    std::uint64_t bits = used_[word] >> (start % 64) << (start % 64);
+    while (bits == 0) {
+      word = (word + 1) % used_.size();
+      bits = used_[word];
+    }
+    const auto at = static_cast<std::int64_t>(word * 64 + static_cast<std::size_t>(std::countr_zero(bits)));
+    return from + ((at - static_cast<std::int64_t>(start)) & (kBuckets - 1));
   }
 
   void advance() {
-    while (heap_.empty()) {
-      if (size_ == far_.size()) now_ = (far_.front().time >> kWidthBits) - 1;  // nothing nearer: jump
-      ++now_;
-      while (!far_.empty() && far_.front().time >> kWidthBits < now_ + kBuckets) {
-        std::pop_heap(far_.begin(), far_.end(), later);
-        const Event& event = far_.back();
-        put(event.time >> kWidthBits, event.time, event.sequence, event.payload);
-        far_.pop_back();
-      }
-      std::int32_t& head = buckets_[static_cast<std::size_t>(now_ & (kBuckets - 1))];
-      while (head >= 0) {
-        Link& link = pool_[static_cast<std::size_t>(head)];
-        rise(link.event.time, link.event.sequence, link.event.payload);
-        const std::int32_t next = link.next;
-        link.next = free_;
-        free_ = head;
-        head = next;
-      }
+    if (wheeled_ == 0) now_ = std::max(now_, (far_.front().time >> kWidthBits) - 1);  // nothing nearer: jump
+    while (!far_.empty() && far_.front().time >> kWidthBits < now_ + kBuckets) {
+      std::pop_heap(far_.begin(), far_.end(), later);
+      const Event& event = far_.back();
+      put(event.time >> kWidthBits, event.time, event.sequence, event.payload);
+      far_.pop_back();
+    }
+    now_ = nearest();
+    const auto at = static_cast<std::size_t>(now_ & (kBuckets - 1));
+    std::int32_t& head = buckets_[at];
+    used_[at / 64] &= ~(std::uint64_t{1} << (at % 64));
+    while (head >= 0) {
+      Link& link = pool_[static_cast<std::size_t>(head)];
+      rise(link.event.time, link.event.sequence, link.event.payload);
+      const std::int32_t next = link.next;
+      link.next = free_;
+      free_ = head;
+      head = next;
+      --wheeled_;
     }
   }
 
   std::vector<std::int32_t> buckets_;  // first link, or -1
+  std::vector<std::uint64_t> used_;    // a bit a bucket that holds events
   std::vector<Link> pool_;
   std::int32_t free_ = -1;
   std::vector<Event> heap_, far_;  // min-heaps: the bucket being served, what lies beyond the wheel
   std::int64_t now_ = -1;
-  std::size_t size_ = 0;
+  std::size_t size_ = 0, wheeled_ = 0;
   std::uint64_t next_ = 0;
 };
 

@@ -13,7 +13,7 @@ enum class Scope : std::uint8_t { kSubpartition, kSm, kTpc, kGpc, kChip };
 // Work of one stage on one resource.
 struct Use {
   std::int32_t resource;
-  std::int32_t server;                 // the server of SM s is server + by_sm[s], see Servers::place
+  std::int32_t server;                 // the server of SM s is server + by_sm[s], see Servers
   const std::int32_t* by_sm;
   bool gates;                          // a warp stage starts only when it is free; else its work queues there
   std::int32_t peer;                   // it is on the SM of the CTA with this rank in the cluster; -1: on the node's own
@@ -69,6 +69,7 @@ enum class GridSignal : std::uint8_t {
 struct Demand {
   std::int32_t stage_begin, stage_end, warp_stages;  // the first `warp_stages` stages hold the warps
   GridSignal signal = GridSignal::kNone;
+  bool free = false;  // it takes time, but no resource and no memory, and waits for nobody outside
 };
 
 struct NodeInfo {
@@ -92,12 +93,14 @@ struct Edge {
   std::int32_t dst;
   std::uint8_t reason;
   EdgeMode mode;
+  std::int16_t repeat;  // whose runs they are
 };
 
 // Nodes [first, first + nodes) run `times` + the instance's value of `column` (if any) times.
 struct Repeat {
   std::int32_t first, nodes, column;
   std::int64_t times;
+  bool eager;  // some node waits for nothing within the loop: all runs exist from the start
 };
 
 // A node behind repeat `repeat` waits for `count` edges from each run.
@@ -118,12 +121,16 @@ struct Template {
 };
 
 inline constexpr int kPools = 2;
+inline constexpr std::uint8_t kProgramOrder = 0;          // reason of an edge
+inline constexpr std::size_t kSynchronisation = 4;        // what waiting for other CTAs and kernels counts as
+inline constexpr std::int64_t kMaxNodes = 0x7FFFFFFF;     // that one instance executes
 
 struct Machine {
   std::int32_t sms, subpartitions, ctas_per_sm, line_bytes, sector_bytes;
   std::int32_t cluster_size;                 // CTAs of an instance
   std::vector<std::int32_t> gpc_end;         // [GPCs] SMs of this GPC and of those before it
   std::array<std::vector<std::int32_t>, 5> by_sm;  // [scopes][SMs]: where the servers of each SM are among those of a resource
+  std::array<std::int32_t, 5> scope_size;          // [scopes] servers of a resource
   std::vector<Scope> scopes;                 // [resources]
   Use l2, l2_write;                                     // bandwidth of the L2
   std::int64_t l2_q16, l2_write_q16, dram_q16;          // ticks a byte
@@ -168,6 +175,14 @@ struct NodeStats {
   Tick service = 0;                   // from first service to the end of the warps' part
   Tick latency = 0;                   // from there to completion
   std::int64_t count = 0;
+
+  void add(const NodeStats& other) {
+    for (std::size_t w = 0; w < wait.size(); ++w) wait[w] += other.wait[w];
+    queue += other.queue;
+    service += other.service;
+    latency += other.latency;
+    count += other.count;
+  }
 };
 
 struct Span {

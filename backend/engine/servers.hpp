@@ -8,32 +8,51 @@
 
 namespace gtsim {
 
+// The servers as one part of the engine sees them: when each is free again stands in a table that all parts share, each part
+// touching its own SMs' only; how long resources were busy and waited for is counted part by part.
 class Servers {
  public:
-  explicit Servers(const Machine& machine) : busy_(machine.scopes.size(), 0), queued_(machine.scopes.size(), 0) {
-    std::int32_t total = 0;
-    for (const Scope scope : machine.scopes) total += count(machine, scope);
-    free_.assign(static_cast<std::size_t>(total), 0);
+  Servers(const Machine& machine, Tick* free) : free_(free), busy_(machine.scopes.size(), 0), queued_(machine.scopes.size(), 0) {}
+
+  // Number of servers of the machine. Those of one SM lie together, those shared by SMs behind all of them.
+  static std::size_t count(const Machine& machine) {
+    std::int32_t total = machine.sms * per_sm(machine, machine.scopes.size());
+    for (const Scope scope : machine.scopes)
+      if (shared(scope)) total += machine.scope_size[static_cast<std::size_t>(scope)];
+    return static_cast<std::size_t>(total);
   }
 
   // Fill in where the servers of `use` are; `sub` is the sub-partition for resources of that scope.
   static void place(Use& use, const Machine& machine, std::int32_t sub) {
-    const Scope scope = machine.scopes[static_cast<std::size_t>(use.resource)];
-    use.server = 0;
-    for (std::int32_t r = 0; r < use.resource; ++r) use.server += count(machine, machine.scopes[static_cast<std::size_t>(r)]);
+    const auto resource = static_cast<std::size_t>(use.resource);
+    const Scope scope = machine.scopes[resource];
     use.gates = scope == Scope::kSubpartition;
-    if (use.gates) use.server += sub;
     use.by_sm = machine.by_sm[static_cast<std::size_t>(scope)].data();
+    if (!shared(scope)) {
+      use.server = per_sm(machine, resource) + (use.gates ? sub : 0);
+      return;
+    }
+    use.server = machine.sms * per_sm(machine, machine.scopes.size());
+    for (std::size_t r = 0; r < resource; ++r)
+      if (shared(machine.scopes[r])) use.server += machine.scope_size[static_cast<std::size_t>(machine.scopes[r])];
   }
 
   // The tables that `place` points to.
   static void number(Machine& machine) {
-    std::int32_t gpc = 0;
+    const std::int32_t stride = per_sm(machine, machine.scopes.size());
+    std::int32_t gpc = 0, tpc = -1;
     for (std::int32_t sm = 0; sm < machine.sms; ++sm) {
-      while (machine.gpc_end[static_cast<std::size_t>(gpc)] <= sm) ++gpc;
-      const std::array<std::int32_t, 5> at = {sm * machine.subpartitions, sm, sm / 2, gpc, 0};
+      bool first = sm == 0;
+      while (machine.gpc_end[static_cast<std::size_t>(gpc)] <= sm) {
+        ++gpc;
+        first = true;
+      }
+      const std::int32_t begin = gpc == 0 ? 0 : machine.gpc_end[static_cast<std::size_t>(gpc) - 1];
+      if (first || (sm - begin) % 2 == 0) ++tpc;
+      const std::array<std::int32_t, 5> at = {sm * stride, sm * stride, tpc, gpc, 0};
       for (std::size_t scope = 0; scope < at.size(); ++scope) machine.by_sm[scope].push_back(at[scope]);
     }
+    machine.scope_size = {machine.sms * machine.subpartitions, machine.sms, tpc + 1, gpc + 1, 1};
   }
 
   Tick& free_at(const Use& use, std::int32_t sm) { return free_[static_cast<std::size_t>(use.server + use.by_sm[sm])]; }
@@ -54,18 +73,18 @@ class Servers {
   const std::vector<Tick>& queued() const { return queued_; }
 
  private:
-  static std::int32_t count(const Machine& machine, Scope scope) {
-    switch (scope) {
-      case Scope::kSubpartition: return machine.sms * machine.subpartitions;
-      case Scope::kSm: return machine.sms;
-      case Scope::kTpc: return (machine.sms + 1) / 2;
-      case Scope::kGpc: return static_cast<std::int32_t>(machine.gpc_end.size());
-      case Scope::kChip: return 1;
-    }
-    return 1;
+  static bool shared(Scope scope) { return scope != Scope::kSubpartition && scope != Scope::kSm; }
+
+  // Servers that one SM has of the first `resources` resources.
+  static std::int32_t per_sm(const Machine& machine, std::size_t resources) {
+    std::int32_t total = 0;
+    for (std::size_t r = 0; r < resources; ++r)
+      total += machine.scopes[r] == Scope::kSubpartition ? machine.subpartitions : machine.scopes[r] == Scope::kSm ? 1 : 0;
+    return total;
   }
 
-  std::vector<Tick> free_, busy_, queued_;
+  Tick* free_;
+  std::vector<Tick> busy_, queued_;
 };
 
 }  // namespace gtsim

@@ -26,7 +26,7 @@ void Engine::watch_periods() {
 // trend of all that were watched would not change what is left out by more than the drift.
 void Engine::note_retired(Tick now) {
   if (period_ == 0 || finished_ % period_ != 0) return;
-  marks_.push_back({now, outcome_.traffic, servers_.busy(), servers_.queued(), memory_.dram_busy(), outcome_.nodes});
+  marks_.push_back(mark(now));
   if (marks_.size() > kWatched + 1) marks_.pop_front();
   const std::size_t n = marks_.size() - 1;
   if (n < kIntervals) return;
@@ -47,50 +47,58 @@ void Engine::note_retired(Tick now) {
   constexpr std::int64_t kMillion = 1000000;
   if (spread > mean / kMillion * machine_.steady_spread_ppm || drift > mean / kMillion * machine_.steady_drift_ppm) return;
   skip_periods(times, mean);
-  outcome_.bound_ppm = (spread + drift) * kMillion / mean;
+  chip_.outcome.bound_ppm = (spread + drift) * kMillion / mean;
   period_ = 0;
   marks_.clear();
 }
 
+// What has been counted so far.
+Engine::Mark Engine::mark(Tick now) const {
+  Mark m{now, memory_.traffic, memory_.servers.busy(), memory_.servers.queued(), memory_.memory.dram_busy(), stats_.front()};
+  for (const Shard& shard : shards_)
+    for (std::size_t r = 0; r < m.busy.size(); ++r) {
+      m.busy[r] += shard.servers.busy()[r];
+      m.queued[r] += shard.servers.queued()[r];
+    }
+  for (std::size_t thread = 1; thread < stats_.size(); ++thread)
+    for (std::size_t t = 0; t < m.nodes.size(); ++t)
+      for (std::size_t n = 0; n < m.nodes[t].size(); ++n) m.nodes[t][n].add(stats_[thread][t][n]);
+  return m;
+}
+
 // Leave out the next `times` periods, which take `interval` each.
 void Engine::skip_periods(std::int32_t times, Tick interval) {
-  const Mark& before = marks_[marks_.size() - 1 - kIntervals];
-  const auto grow = [&](std::int64_t old, std::int64_t& value) { value += gain(old, value, times, kIntervals); };
-  Traffic& traffic = outcome_.traffic;
-  const Traffic& was = before.traffic;
-  grow(was.l2_read, traffic.l2_read);
-  grow(was.l2_written, traffic.l2_written);
-  grow(was.dram_read, traffic.dram_read);
-  grow(was.dram_written, traffic.dram_written);
-  grow(was.l2_hit, traffic.l2_hit);
-  grow(was.l2_requests, traffic.l2_requests);
+  const Mark &now = marks_.back(), &before = marks_[marks_.size() - 1 - kIntervals];
+  const auto grow = [&](std::int64_t old, std::int64_t current, std::int64_t& value) { value += gain(old, current, times, kIntervals); };
+  Traffic& traffic = memory_.traffic;
+  for (const auto field : {&Traffic::l2_read, &Traffic::l2_written, &Traffic::dram_read, &Traffic::dram_written, &Traffic::l2_hit, &Traffic::l2_requests})
+    grow(before.traffic.*field, now.traffic.*field, traffic.*field);
   for (std::size_t r = 0; r < before.busy.size(); ++r) {
-    servers_.add_busy(static_cast<std::int32_t>(r), gain(before.busy[r], servers_.busy()[r], times, kIntervals));
-    servers_.add_queued(static_cast<std::int32_t>(r), gain(before.queued[r], servers_.queued()[r], times, kIntervals));
+    memory_.servers.add_busy(static_cast<std::int32_t>(r), gain(before.busy[r], now.busy[r], times, kIntervals));
+    memory_.servers.add_queued(static_cast<std::int32_t>(r), gain(before.queued[r], now.queued[r], times, kIntervals));
   }
-  memory_.add_dram_busy(gain(before.dram_busy, memory_.dram_busy(), times, kIntervals));
+  memory_.memory.add_dram_busy(gain(before.dram_busy, now.dram_busy, times, kIntervals));
   for (std::size_t t = 0; t < before.nodes.size(); ++t)
     for (std::size_t n = 0; n < before.nodes[t].size(); ++n) {
-      const NodeStats& old = before.nodes[t][n];
-      NodeStats& stats = outcome_.nodes[t][n];
-      for (std::size_t w = 0; w < stats.wait.size(); ++w) grow(old.wait[w], stats.wait[w]);
-      grow(old.queue, stats.queue);
-      grow(old.service, stats.service);
-      grow(old.latency, stats.latency);
-      grow(old.count, stats.count);
+      const NodeStats &old = before.nodes[t][n], &current = now.nodes[t][n];
+      NodeStats& stats = stats_.front()[t][n];
+      for (std::size_t w = 0; w < stats.wait.size(); ++w) grow(old.wait[w], current.wait[w], stats.wait[w]);
+      for (const auto field : {&NodeStats::queue, &NodeStats::service, &NodeStats::latency, &NodeStats::count})
+        grow(old.*field, current.*field, stats.*field);
     }
   // An instance that is left out lives as long as the one a whole number of periods before it that has retired.
+  Outcome& out = chip_.outcome;
   const std::int32_t count = times * period_;
   for (std::int32_t i = next_instance_; i < next_instance_ + count; ++i) {
     std::int32_t like = i - period_;
-    while (like >= period_ && (like >= next_instance_ || outcome_.instance_end[static_cast<std::size_t>(like)] == 0)) like -= period_;
-    outcome_.instance_end[static_cast<std::size_t>(i)] =
-        outcome_.instance_end[static_cast<std::size_t>(like)] - outcome_.instance_start[static_cast<std::size_t>(like)];
+    while (like >= period_ && (like >= next_instance_ || out.instance_end[static_cast<std::size_t>(like)] == 0)) like -= period_;
+    out.instance_end[static_cast<std::size_t>(i)] =
+        out.instance_end[static_cast<std::size_t>(like)] - out.instance_start[static_cast<std::size_t>(like)];
   }
   next_instance_ += count;
   finished_ += count;
-  outcome_.skipped = count;
-  outcome_.skipped_time = interval * times;
+  out.skipped = count;
+  out.skipped_time = interval * times;
 }
 
 }  // namespace gtsim

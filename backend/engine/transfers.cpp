@@ -1,205 +1,222 @@
-// Memory stages of the engine: how the pieces of a tile travel between an SM and the memory system.
+// Memory stages: how the pieces of a tile travel between an SM and the memory system.
 #include <algorithm>
 #include <stdexcept>
 
-#include "engine.hpp"
+#include "memory.hpp"
+#include "shard.hpp"
 
 namespace gtsim {
 
-namespace {
-
-// The index of an unused element of `pool`.
-template <typename T>
-std::int32_t take(std::vector<T>& pool, std::vector<std::int32_t>& unused) {
-  if (!unused.empty()) {
-    const std::int32_t id = unused.back();
-    unused.pop_back();
-    return id;
+std::int32_t Shard::new_transfer() {
+  if (free_transfers_.empty()) {
+    transfers_.emplace_back();
+    return static_cast<std::int32_t>(transfers_.size() - 1);
   }
-  if (pool.size() > static_cast<std::size_t>(kMaxIndex)) throw std::runtime_error("too many memory requests at once");
-  pool.emplace_back();
-  return static_cast<std::int32_t>(pool.size() - 1);
+  const std::int32_t id = free_transfers_.back();
+  free_transfers_.pop_back();
+  return id;
 }
 
-}  // namespace
-
-std::int32_t Engine::new_transfer() { return take(transfers_, free_transfers_); }
-std::int32_t Engine::new_piece() { return take(pieces_, free_pieces_); }
-
-void Engine::start_transfer(std::int32_t sm, std::int32_t slot_index, std::int32_t node, Tick when) {
-  const Slot& slot = sms_[static_cast<std::size_t>(sm)].slots[static_cast<std::size_t>(slot_index)];
+void Shard::start_transfer(Slot& slot, std::int32_t node, Tick when) {
   const Template& t = *slot.shape;
-  const MemoryAccess& access = program_.memory[static_cast<std::size_t>(stage_of(slot, node).memory)];
-  scratch_.clear();
-  const NodeState& state = slot.nodes[static_cast<std::size_t>(node)];
+  const NodeState& state = (*slot.nodes)[node];
+  const Stage& stage = stage_of(slot, state);
+  const MemoryAccess& access = chip_.program.memory[static_cast<std::size_t>(stage.memory)];
   const std::int32_t tile = t.tile_ptr[static_cast<std::size_t>(state.at)] + access.tile;
-  expand(program_, t, tile, state.run, program_.columns.data() + static_cast<std::ptrdiff_t>(slot.instance) * program_.columns_width, access,
-         scratch_, piece_cache_[static_cast<std::size_t>(&t - program_.templates.data())][static_cast<std::size_t>(tile)]);
+  scratch_.clear();
+  expand(chip_.program, t, tile, state.run,
+         chip_.program.columns.data() + static_cast<std::ptrdiff_t>(slot.instance) * chip_.program.columns_width, access, scratch_,
+         piece_cache_[static_cast<std::size_t>(slot.shape_index)][static_cast<std::size_t>(tile)]);
   if (scratch_.empty()) {  // wholly outside the tensor: nothing moves
-    next_stage(sm, slot_index, node, when + access.launch + stage_of(slot, node).latency);
+    next_stage(slot, node, when + access.launch + stage.latency);
     return;
   }
   const std::int32_t id = new_transfer();
   Transfer& transfer = transfers_[static_cast<std::size_t>(id)];
-  transfer.sm = sm;
-  transfer.slot = slot_index;
+  transfer.place = place_of(slot);
   transfer.node = node;
+  transfer.sm = slot.sm;
   transfer.access = &access;
+  transfer.left = static_cast<std::int32_t>(scratch_.size());
   transfer.next = transfer.chunk = 0;
+  transfer.pieces.assign(scratch_.begin(), scratch_.end());
+  transfer.since = when + access.launch;
   transfer.end = when;
   if (access.direction == Direction::kLoad) {
-    transfer.left = static_cast<std::int32_t>(scratch_.size());
-    auto& waiting = sms_[static_cast<std::size_t>(sm)].waiting[static_cast<std::size_t>(access.pool)];
-    for (const Piece& piece : scratch_) {
-      const std::int32_t p = new_piece();
-      pieces_[static_cast<std::size_t>(p)] = {piece, &access, id, sm, 0, 1, 0, 0, 0};
-      waiting.push_back({p, when + access.launch});
-    }
-    pump(sm, access.pool, now_);
+    core(slot.sm).pools[static_cast<std::size_t>(access.pool)].loading.push_back(id);
+    pump(slot.sm, access.pool);
   } else {
-    transfer.left = 1;
-    transfer.pieces.assign(scratch_.begin(), scratch_.end());
-    queue_.push(when + access.launch, kStore, sm, id, 0);
+    queue_.push(transfer.since, Event::pack(kStore, 0, id));
   }
 }
 
-// Send requests of waiting pieces while the pool of lines in flight has room.
-void Engine::pump(std::int32_t sm, std::int32_t pool, Tick now) {
-  Sm& core = sms_[static_cast<std::size_t>(sm)];
-  auto& waiting = core.waiting[static_cast<std::size_t>(pool)];
-  std::int64_t& in_flight = core.in_flight[static_cast<std::size_t>(pool)];
-  while (!waiting.empty()) {
-    const Wait wait = waiting.front();
-    PieceState& state = pieces_[static_cast<std::size_t>(wait.piece)];
-    const std::int64_t lines = state.piece.lines;
-    if (in_flight > 0 && in_flight + lines > machine_.pool_lines[static_cast<std::size_t>(pool)]) return;
-    waiting.pop_front();
-    in_flight += lines;
-    const MemoryAccess& access = *state.access;
-    const Tick work = scaled(state.piece.requests, access.front_q16);
-    const Tick start = servers_.reserve(access.front, sm, std::max(now, wait.since), work);
-    state.first = start + work / state.piece.requests;
-    state.last = start + work;
-    queue_.push(state.first, kL2, sm, wait.piece, 0);
+// A piece leaves for the L2; its first request is there at `when`.
+void Shard::request(std::int32_t piece, Tick when) {
+  sent_->requests.push_back({when, piece});
+  sent_->first = std::min(sent_->first, when);
+}
+
+// Send requests of the loads that wait, as lines in flight end: now or, where that is known, very soon.
+void Shard::pump(std::int32_t sm, std::int32_t pool_index) {
+  Pool& pool = core(sm).pools[static_cast<std::size_t>(pool_index)];
+  Credits& lines = pool.loads;
+  const std::int64_t most = chip_.machine.pool_lines[static_cast<std::size_t>(pool_index)];
+  lines.settle(now_);
+  while (!pool.loading.empty()) {
+    const std::int32_t id = pool.loading.front();
+    Transfer& transfer = transfers_[static_cast<std::size_t>(id)];
+    const MemoryAccess& access = *transfer.access;
+    while (transfer.next < static_cast<std::int32_t>(transfer.pieces.size())) {
+      const Piece& piece = transfer.pieces[static_cast<std::size_t>(transfer.next)];
+      Tick from = std::max(now_, transfer.since);
+      while (lines.in_flight > 0 && lines.in_flight + piece.lines > most) {
+        if (lines.ending.empty()) return;
+        const Tick freed = lines.ending.front().first;
+        if (freed > now_ + kSoon) {
+          if (pool.pumps <= now_ || pool.pumps > freed) {
+            pool.pumps = freed;
+            queue_.push(freed, Event::pack(kPump, sm, pool_index));
+          }
+          return;
+        }
+        from = std::max(from, lines.drop());
+      }
+      lines.in_flight += piece.lines;
+      const Tick work = scaled(piece.requests, access.front_q16);
+      const Tick start = servers.reserve(access.front, sm, from, work);
+      const std::int32_t p = pieces.take();
+      PieceState& state = pieces[p];
+      state = {piece, &access, id, sm, 0, 1, start + work / piece.requests + chip_.forward, start + work + chip_.forward};
+      request(p, state.first);
+      ++transfer.next;
+    }
+    pool.loading.pop_front();
   }
 }
 
-void Engine::at_l2(std::int32_t id, Tick now) {
-  PieceState& state = pieces_[static_cast<std::size_t>(id)];
-  if (state.access->direction != Direction::kLoad) {
-    stored(id, now);
+void Shard::answer(std::int32_t id, Tick when) {
+  PieceState& state = pieces[id];
+  if (state.access->direction == Direction::kLoad) {
+    state.chunks = (state.piece.lines + chip_.machine.chunk_lines - 1) / chip_.machine.chunk_lines;
+    queue_.push(when, Event::pack(kReturn, 0, id));
     return;
   }
-  const MemorySystem::Window window = memory_.load(state.piece, state.sm, now, state.last);
-  state.first = window.first;
-  state.last = window.last;
-  state.chunks = (state.piece.lines + machine_.chunk_lines - 1) / machine_.chunk_lines;
-  queue_.push(state.first, kReturn, state.sm, id, 0);
-}
-
-// A piece of a store is at the L2. The store completes when the L2 has taken its last piece: what the L2 cannot take yet
-// backs up into the SM.
-void Engine::stored(std::int32_t id, Tick now) {
-  const PieceState& state = pieces_[static_cast<std::size_t>(id)];
-  const MemorySystem::Window taken =
-      memory_.store(state.piece, state.access->write_bytes, now, state.last, state.access->direction == Direction::kAtomic);
-  outcome_.end = std::max(outcome_.end, taken.last);
-  const std::int32_t transfer_id = state.transfer;
-  Transfer& transfer = transfers_[static_cast<std::size_t>(transfer_id)];
-  transfer.end = std::max(transfer.end, taken.first);
-  free_pieces_.push_back(id);
-  if (--transfer.left > 0) return;
-  const Slot& slot = sms_[static_cast<std::size_t>(transfer.sm)].slots[static_cast<std::size_t>(transfer.slot)];
-  const std::int32_t sm = transfer.sm, slot_index = transfer.slot, node = transfer.node;
-  const Tick end = transfer.end + stage_of(slot, node).latency;
-  free_transfers_.push_back(transfer_id);
-  next_stage(sm, slot_index, node, end);
-}
-
-// A chunk of a piece comes back: it queues for the port of the SM and, as soon as it passes, enters the SM's memory.
-void Engine::returned(std::int32_t id, Tick now) {
-  PieceState& state = pieces_[static_cast<std::size_t>(id)];
-  const Tick work = scaled(state.part(state.piece.sector_bytes), state.access->port_q16);
-  const Tick start = state.access->receivers == 0 ? servers_.reserve(state.access->port, state.sm, now, work)
-                                                  : reserve_everywhere(state.access->port, state, now, work);
-  state.through = start + work;
-  if (start > now) {
-    queue_.push(start, kDeposit, state.sm, id, 0);
-  } else {
-    deposit(id, now);
+  end = std::max(end, when);
+  Pool& pool = core(state.sm).pools[static_cast<std::size_t>(state.access->pool)];
+  pool.stores.end(when, state.piece.lines);
+  pieces.give_back(id);
+  if (!pool.storing.empty() && !pool.resumes) {
+    pool.resumes = true;
+    queue_.push(std::max(pool.stores.ending.front().first, now_), Event::pack(kResume, state.sm, state.access->pool));
   }
 }
 
-void Engine::deposit(std::int32_t id, Tick now) {
-  PieceState& state = pieces_[static_cast<std::size_t>(id)];
+// A chunk of a piece comes back: it queues for the port of the SM and enters the SM's memory.
+void Shard::returned(std::int32_t id, Tick now) {
+  PieceState& state = pieces[id];
   const MemoryAccess& access = *state.access;
-  Tick end = state.through;
-  if (access.has_sink) {
-    const Tick work = scaled(state.part(state.piece.bytes), access.sink_q16);
-    const Tick start = access.receivers == 0 ? servers_.reserve(access.sink, state.sm, now, work)
-                                             : reserve_everywhere(access.sink, state, now, work);
-    end = std::max(end, start + work);
-  }
+  Transfer& transfer = transfers_[static_cast<std::size_t>(state.transfer)];
+  const auto reserve = [&](const Use& use, Tick work) {
+    return (access.receivers == 0 ? servers.reserve(use, state.sm, now, work) : reserve_everywhere(use, state, now, work)) + work;
+  };
+  const Tick through = reserve(access.port, scaled(state.part(state.piece.sector_bytes), access.port_q16));
+  Tick done = through;
+  if (access.has_sink) done = std::max(done, reserve(access.sink, scaled(state.part(state.piece.bytes), access.sink_q16)));
   const Tick nominal = state.first + (state.last - state.first) * (state.chunk + 1) / state.chunks;
-  const std::int32_t lines = state.part(state.piece.lines), pool = access.pool, sm = state.sm;
+  const std::int32_t pool = access.pool, sm = state.sm;
+  // Lines end one after the other while the chunk comes in: on average, in the middle of it.
+  const std::int32_t lines = state.part(state.piece.lines);
+  const Tick spread = std::max(done, nominal) - now;
+  core(sm).pools[static_cast<std::size_t>(pool)].loads.end(now + spread * (lines + 1) / (2 * lines), lines);
   if (++state.chunk < state.chunks) {
-    queue_.push(std::max(nominal, state.through), kReturn, sm, id, 0);
-    sms_[static_cast<std::size_t>(sm)].in_flight[static_cast<std::size_t>(pool)] -= lines;
-    pump(sm, pool, now);
+    queue_.push(std::max(nominal, through), Event::pack(kReturn, 0, id));
   } else {
-    queue_.push(std::max(end, nominal), kPieceDone, state.sm, id, 0);
+    transfer.end = std::max({transfer.end, done, nominal});
+    const std::int32_t transfer_id = state.transfer;
+    pieces.give_back(id);
+    if (--transfer.left == 0) {
+      Slot& slot = slot_at(transfer.place);
+      const std::int32_t node = transfer.node;
+      const Tick finish = transfer.end + stage_of(slot, (*slot.nodes)[node]).latency;
+      free_transfers_.push_back(transfer_id);
+      next_stage(slot, node, finish);
+    }
   }
+  pump(sm, pool);
 }
 
-void Engine::piece_done(std::int32_t id, Tick now) {
-  const PieceState& state = pieces_[static_cast<std::size_t>(id)];
-  const std::int32_t transfer_id = state.transfer;
-  Transfer& transfer = transfers_[static_cast<std::size_t>(transfer_id)];
-  const std::int32_t pool = transfer.access->pool, sm = transfer.sm;
-  sms_[static_cast<std::size_t>(sm)].in_flight[static_cast<std::size_t>(pool)] -= state.part(state.piece.lines);  // the last chunk
-  free_pieces_.push_back(id);
-  if (--transfer.left == 0) {
-    const Slot& slot = sms_[static_cast<std::size_t>(sm)].slots[static_cast<std::size_t>(transfer.slot)];
-    const Tick latency = stage_of(slot, transfer.node).latency;
-    const std::int32_t slot_index = transfer.slot, node = transfer.node;
-    free_transfers_.push_back(transfer_id);
-    next_stage(sm, slot_index, node, now + latency);
-  }
-  pump(sm, pool, now);
-}
-
-// A chunk of a store leaves the SM: out of its memory, through the unit that makes requests and the port, on to the L2.
-void Engine::store_piece(std::int32_t id, Tick now) {
+// A chunk of a store leaves the SM: out of its memory, through the unit that makes requests and the port, on to the L2. The store
+// completes when its last chunk has left; what the L2 cannot take yet backs up into the SM, as lines in flight.
+void Shard::store_chunk(std::int32_t id, Tick now) {
   Transfer& transfer = transfers_[static_cast<std::size_t>(id)];
   const MemoryAccess& access = *transfer.access;
+  const std::int32_t sm = transfer.sm;
+  Pool& pool = core(sm).pools[static_cast<std::size_t>(access.pool)];
   const Piece& whole = transfer.pieces[static_cast<std::size_t>(transfer.next)];
-  const std::int32_t chunks = (whole.lines + machine_.store_chunk_lines - 1) / machine_.store_chunk_lines;
-  const std::int32_t p = new_piece();
-  PieceState& state = pieces_[static_cast<std::size_t>(p)];
-  state = {whole, &access, id, transfer.sm, transfer.chunk, chunks, now, now, now};
+  PieceState state{whole, &access, id, sm, transfer.chunk,
+                   (whole.lines + chip_.machine.store_chunk_lines - 1) / chip_.machine.store_chunk_lines, now, now};
   Piece& piece = state.piece;
   piece.lines = state.part(whole.lines);
+  if (!room(sm, access.pool, piece.lines)) {
+    pool.storing.push_back(id);
+    return;
+  }
+  pool.stores.in_flight += piece.lines;
   piece.bytes = state.part(whole.bytes);
   piece.sector_bytes = state.part(whole.sector_bytes);
   piece.requests = state.part(whole.requests);
   const Tick front = scaled(piece.requests, access.front_q16);
-  const Tick start = servers_.reserve(access.front, transfer.sm, now, front);
-  Tick end = start + front;
+  const Tick start = servers.reserve(access.front, sm, now, front);
+  Tick out = start + front;
   if (access.has_sink) {
     const Tick work = scaled(piece.bytes, access.sink_q16);
-    end = std::max(end, servers_.reserve(access.sink, transfer.sm, start, work) + work);
+    out = std::max(out, servers.reserve(access.sink, sm, start, work) + work);
   }
   const Tick port = scaled(MemorySystem::write_bytes(piece, access.write_bytes), access.port_q16);
-  const Tick left = servers_.reserve(access.port, transfer.sm, start, port) + port;
-  state.last = std::max(end, left);
-  queue_.push(start + port / piece.requests, kL2, transfer.sm, p, 0);  // the first request; the rest follows it
-  if (++transfer.chunk == chunks) {
+  const Tick left = servers.reserve(access.port, sm, start, port) + port;
+  out = std::max(out, left);
+  state.first = start + port / piece.requests + chip_.forward;  // the first request; the rest follows it
+  state.last = out + chip_.forward;
+  const std::int32_t p = pieces.take();
+  pieces[p] = state;
+  request(p, state.first);
+  transfer.end = std::max(transfer.end, out);
+  if (++transfer.chunk == state.chunks) {
     transfer.chunk = 0;
     ++transfer.next;
   }
   if (transfer.next < static_cast<std::int32_t>(transfer.pieces.size())) {
-    ++transfer.left;  // the next chunk
-    queue_.push(std::max(start + front, left), kStore, transfer.sm, id, 0);
+    queue_.push(std::max(start + front, left), Event::pack(kStore, 0, id));
+    return;
+  }
+  Slot& slot = slot_at(transfer.place);
+  const std::int32_t node = transfer.node;
+  const Tick finish = transfer.end + stage_of(slot, (*slot.nodes)[node]).latency;
+  free_transfers_.push_back(id);
+  next_stage(slot, node, finish);
+}
+
+// Whether a store of so many lines may leave now; otherwise an event will go on with those that wait.
+bool Shard::room(std::int32_t sm, std::int32_t pool_index, std::int32_t lines) {
+  Pool& pool = core(sm).pools[static_cast<std::size_t>(pool_index)];
+  Credits& stores = pool.stores;
+  stores.settle(now_);
+  if (stores.in_flight == 0 || stores.in_flight + lines <= chip_.machine.pool_lines[static_cast<std::size_t>(pool_index)]) return true;
+  if (!pool.resumes && !stores.ending.empty()) {
+    pool.resumes = true;
+    queue_.push(stores.ending.front().first, Event::pack(kResume, sm, pool_index));
+  }
+  return false;
+}
+
+// Lines of stores have ended: those that wait go on, in the order in which they came.
+void Shard::resume(std::int32_t sm, std::int32_t pool_index) {
+  Pool& pool = core(sm).pools[static_cast<std::size_t>(pool_index)];
+  pool.resumes = false;
+  for (std::size_t left = pool.storing.size(); left > 0 && !pool.resumes; --left) {
+    const std::int32_t id = pool.storing.front();
+    pool.storing.pop_front();
+    store_chunk(id, now_);
   }
 }
 

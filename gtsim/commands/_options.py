@@ -82,6 +82,10 @@ Policy = Annotated[
     str | None,
     typer.Option("--policy", metavar="gto|lrr|oldest", show_default="gto", help="How a scheduler chooses among ready warps."),
 ]
+Threads = Annotated[
+    int | None,
+    typer.Option("--threads", metavar="N", show_default="1", help="Host threads; the result is the same for any number."),
+]
 Json = Annotated[str | None, typer.Option("--json", metavar="FILE|-", help="Write the result as JSON; - is standard output.")]
 ShowReport = Annotated[
     bool | None, typer.Option("--report/--no-report", help="Print the report.", show_default="yes, except with --json -")
@@ -102,6 +106,7 @@ def options(
     clock_mhz: float | None = None,
     fidelity: str | None = None,
     policy: str | None = None,
+    threads: int | None = None,
     symbol: list[str] | None = None,
     metadata: list[str] | None = None,
     pass_config: list[str] | None = None,
@@ -110,8 +115,8 @@ def options(
     no_cache: bool = False,
 ) -> Options:
     """What the command line asks for, laid over the kernel's `own` options. Raises UsageError and HardwareError."""
-    asked = {"hw": hw, "clock_mhz": clock_mhz, "fidelity": fidelity, "policy": policy, "on_unknown": on_unknown,
-             "detail": detail, "cache": False if no_cache else None}
+    asked = {"hw": hw, "clock_mhz": clock_mhz, "fidelity": fidelity, "policy": policy, "threads": threads,
+             "on_unknown": on_unknown, "detail": detail, "cache": False if no_cache else None}
     made = replace(
         own,
         override_files=(*own.override_files, *(hw_file or ())),

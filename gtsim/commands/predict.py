@@ -11,15 +11,15 @@ from ._app import app
 
 @app.command()
 def predict(file: o.KernelFile, arg: o.Arg = None, hw: o.Hw = None, clock_mhz: o.Clock = None, fidelity: o.Fidelity = None,
-            policy: o.Policy = None, changes: o.Set = None, hw_file: o.HwFile = None, symbol: o.Symbol = None,
-            metadata: o.Metadata = None, pass_config: o.PassConfig = None, on_unknown: o.OnUnknown = None,
-            detail: o.Detail = None, no_cache: o.NoCache = False, json: o.Json = None, report: o.ShowReport = None) -> None:
+            policy: o.Policy = None, threads: o.Threads = None, changes: o.Set = None, hw_file: o.HwFile = None,
+            symbol: o.Symbol = None, metadata: o.Metadata = None, pass_config: o.PassConfig = None,
+            on_unknown: o.OnUnknown = None, detail: o.Detail = None, no_cache: o.NoCache = False, json: o.Json = None, report: o.ShowReport = None) -> None:
     """Predict a kernel: how long it takes, and why."""
 
     def chosen(own: Options) -> Options:
         return o.options(own, hw=hw, hw_file=hw_file, changes=changes, clock_mhz=clock_mhz, fidelity=fidelity, policy=policy,
-                         symbol=symbol, metadata=metadata, pass_config=pass_config, on_unknown=on_unknown, detail=detail,
-                         no_cache=no_cache)
+                         threads=threads, symbol=symbol, metadata=metadata, pass_config=pass_config, on_unknown=on_unknown,
+                         detail=detail, no_cache=no_cache)
 
     # What can be refused without importing the kernel, which takes a while, is refused first.
     o.check_json(json)

@@ -24,6 +24,7 @@ def simulate(
     clock_mhz: o.Clock = None,
     fidelity: o.Fidelity = None,
     policy: o.Policy = None,
+    threads: o.Threads = None,
     changes: o.Set = None,
     hw_file: o.HwFile = None,
     json: o.Json = None,
@@ -31,7 +32,8 @@ def simulate(
 ) -> None:
     """Predict a saved graph, without TileLang."""
     o.check_json(json)
-    options = o.options(Options(), hw=hw, hw_file=hw_file, changes=changes, clock_mhz=clock_mhz, fidelity=fidelity, policy=policy)
+    options = o.options(Options(), hw=hw, hw_file=hw_file, changes=changes, clock_mhz=clock_mhz, fidelity=fidelity, policy=policy,
+                        threads=threads)
     options.hardware()
     if not file.is_file():
         raise UsageError(f"{file}: no such file." if not file.is_dir() else f"{file} is a folder. Give a graph file.")

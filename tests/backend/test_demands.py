@@ -187,7 +187,7 @@ def test_residency_follows_the_allocation_rules(launch: dict[str, int], ctas: in
         ({"fidelity": "fine"}, "unknown fidelity 'fine'"),
         ({"policy": "fifo"}, "unknown policy 'fifo'"),
         ({"clock_mhz": 5}, "clock_mhz=5 is not between"),
-        ({"threads": 2}, "threads=2"),
+        ({"threads": 65}, "threads=65"),
     ],
 )
 def test_bad_options_are_named(options: dict[str, object], message: str) -> None:

@@ -49,11 +49,12 @@ def test_the_gap_and_the_launch_are_hidden(file: str, capsys: pytest.CaptureFixt
     late = predict(file, capsys, "--arg", "trigger=False")
     early = predict(file, capsys)
     hw = gtsim.load_hardware("h100_sxm").launch
-    assert serial["program"] == "add_then_double" and serial["time_us"] == serial["serial_us"]
+    assert serial["program"] == "add_then_double" and serial["time_us"] == pytest.approx(serial["serial_us"])
     assert early["serial_us"] == pytest.approx(serial["time_us"], rel=1e-3)  # the two instructions cost next to nothing
     # No trigger: the second kernel is launched when the last CTA has ended. A trigger at the start: launched long before.
     placed = late["placements"][1]  # type: ignore[index]
-    assert placed["overlaps"] and hw.gap_us <= placed["saved_us"] < hw.gap_us + 0.1
+    # It ends with its CTAs, the kernel a little later, when their stores are known to be in the L2.
+    assert placed["overlaps"] and hw.gap_us <= placed["saved_us"] < hw.gap_us + 0.2
     assert serial["time_us"] - early["time_us"] == pytest.approx(hw.gap_us + hw.kernel_us, abs=0.02)  # type: ignore[operator]
 
 

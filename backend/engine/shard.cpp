@@ -1,0 +1,244 @@
+#include "shard.hpp"
+
+#include <algorithm>
+
+namespace gtsim {
+
+Shard::Shard(Chip& chip, std::int32_t first, std::int32_t end_sm)
+    : servers(chip.machine, chip.free.data()), chip_(chip), first_(first), end_(end_sm), sms_(static_cast<std::size_t>(end_sm - first)) {
+  for (const Template& t : chip.program.templates) piece_cache_.emplace_back(t.tile_buffer.size());
+}
+
+Tick Shard::run(Tick until, int side, Stats& stats) {
+  stats_ = &stats;
+  sent_ = &outbox[side];
+  until_ = until;
+  for (;;) {
+    const Tick next = queue_.next();
+    if (next >= until || stopped) return next;
+    const Event e = queue_.pop();
+    ++events;
+    now_ = e.time;
+    handle(e);
+    drain();
+  }
+}
+
+void Shard::handle(const Event& e) {
+  switch (static_cast<Kind>(e.kind())) {
+    case kStart: start_instance(slot_at(e.place()), e.index()); break;
+    case kBegin: begin(slot_at(e.place()), e.index(), e.time); break;
+    case kStage: run_stage(slot_at(e.place()), e.index(), e.time); break;
+    case kIssue: {
+      Sm& sm = core(e.place());
+      if (sm.next_issue == e.time) {
+        sm.next_issue = kNever;
+        arbitrate(e.place(), e.time);
+      }
+      break;
+    }
+    case kAsync: async_piece(slot_at(e.place()), e.index(), e.time); break;
+    case kReturn: returned(e.index(), e.time); break;
+    case kPump: pump(e.place(), e.index()); break;
+    case kStore: store_chunk(e.index(), e.time); break;
+    case kResume: resume(e.place(), e.index()); break;
+    case kRetire: retire(slot_at(e.place()), e.time); break;
+  }
+}
+
+void Shard::start_instance(Slot& slot, std::int32_t instance) {
+  if (slot.cluster != nullptr) return start_cluster(*slot.cluster);
+  const auto i = static_cast<std::size_t>(instance);
+  slot.instance = instance;
+  slot.shape_index = chip_.program.instance_template[i];
+  slot.shape = &chip_.program.templates[static_cast<std::size_t>(slot.shape_index)];
+  slot.start = slot.end = now_;
+  slot.grid_syncs = 0;
+  slot.nodes = &slot.own;
+  slot.own.start(*slot.shape, chip_.fresh[static_cast<std::size_t>(slot.shape_index)],
+                 chip_.program.columns.data() + static_cast<std::ptrdiff_t>(instance) * chip_.program.columns_width);
+  slot.remaining = slot.own.total();
+  chip_.outcome.instance_start[i] = now_;
+  chip_.outcome.instance_sm[i] = slot.sm;
+  for (std::int32_t node = 0; node < slot.own.existing(); ++node)
+    if (slot.own[node].missing == 0) ready_.push_back({place_of(slot), node, now_});
+}
+
+// The CTA has ended at `when`, which is not in the future.
+void Shard::retire(Slot& slot, Tick when) {
+  end = std::max(end, when);
+  if (slot.cluster == nullptr) {
+    chip_.outcome.instance_end[static_cast<std::size_t>(slot.instance)] = when;
+    slot.instance = -1;
+  }
+  messages.push_back({when, place_of(slot), 0, ChipMessage::kEnded});
+  stopped = chip_.more && now_ + chip_.machine.cta_gap < until_;
+}
+
+// Release edges [from, to) of the template of `node`, which leave it, at `when`.
+void Shard::release(Slot& slot, std::int32_t node, std::int32_t from, std::int32_t to, Tick when) {
+  const std::int32_t run = (*slot.nodes)[node].run;
+  for (std::int32_t e = from; e < to; ++e) {
+    const Edge edge = slot.shape->edges[static_cast<std::size_t>(e)];
+    switch (edge.mode) {
+      case EdgeMode::kPlain:
+      case EdgeMode::kEachRun: arrive(slot, edge.dst, edge.reason, when); break;
+      case EdgeMode::kSameRun: arrive(slot, slot.nodes->in_run(edge.repeat, run, edge.dst), edge.reason, when); break;
+      case EdgeMode::kNextRun:
+        if (run + 1 < slot.nodes->times(edge.repeat)) arrive(slot, slot.nodes->in_run(edge.repeat, run + 1, edge.dst), edge.reason, when);
+        break;
+      case EdgeMode::kLastRun:
+        if (run + 1 == slot.nodes->times(edge.repeat)) arrive(slot, edge.dst, edge.reason, when);
+        break;
+      case EdgeMode::kEveryRun: {
+        for (std::int32_t r = 0; r <= slot.nodes->newest(edge.repeat); ++r) {
+          const std::int32_t there = slot.nodes->in_run(edge.repeat, r, edge.dst);
+          if (there >= 0) arrive(slot, there, edge.reason, when);
+        }
+        slot.nodes->release_later(edge.repeat, edge.dst, edge.reason, when);
+        break;
+      }
+    }
+  }
+}
+
+// One edge into `node` is released at `when`; a node without missing edges becomes ready then.
+void Shard::arrive(Slot& slot, std::int32_t node, std::uint8_t reason, Tick when) {
+  NodeState& state = (*slot.nodes)[node];
+  if (!state.arrive(reason, when)) return;
+  if (state.reason != kProgramOrder)
+    stats_of(slot, state).wait[static_cast<std::size_t>(state.reason)] += state.ready - std::max(state.ordered, slot.start);
+  std::int32_t place = place_of(slot);
+  if (slot.cluster != nullptr) {
+    const Place& at = slot.cluster->places[static_cast<std::size_t>(slot.shape->cta[static_cast<std::size_t>(state.at)])];
+    place = at.sm * chip_.machine.ctas_per_sm + at.slot;
+  }
+  // What needs no resource has no rival: it may begin ahead of its time.
+  if (state.ready == now_ || info_of(slot, state).demand.free) {
+    ready_.push_back({place, node, state.ready});
+  } else {
+    queue_.push(state.ready, Event::pack(kBegin, place, node));
+  }
+}
+
+void Shard::drain() {
+  for (std::size_t i = 0; i < ready_.size(); ++i) {
+    const Ready r = ready_[i];
+    begin(slot_at(r.place), r.node, r.when);
+  }
+  ready_.clear();
+}
+
+void Shard::begin(Slot& slot, std::int32_t node, Tick when) {
+  NodeState& state = (*slot.nodes)[node];
+  const Demand& demand = info_of(slot, state).demand;
+  if (demand.signal != GridSignal::kNone && held(slot, node, demand.signal)) return;
+  state.ordered = when;  // from here on: when it became ready
+  if (demand.warp_stages == 0) warps_go_on(slot, node, when);
+  if (demand.stage_begin == demand.stage_end) {
+    complete(slot, node, when);
+  } else {
+    run_stage(slot, node, when);
+  }
+}
+
+// Whether a node has to wait for other kernels or other CTAs; it then begins anew when they are there.
+bool Shard::held(Slot& slot, std::int32_t node, GridSignal signal) {
+  if (signal == GridSignal::kWait) {
+    Tick& reached = chip_.outcome.instance_wait[static_cast<std::size_t>(slot.instance)];
+    reached = std::min(reached, now_);
+    if (now_ >= chip_.machine.grid_wait) return false;
+    stats_of(slot, (*slot.nodes)[node]).wait[kSynchronisation] += chip_.machine.grid_wait - now_;
+    queue_.push(chip_.machine.grid_wait, Event::pack(kBegin, place_of(slot), node));
+    return true;
+  }
+  if (signal != GridSignal::kGrid) return false;
+  if (slot.passing) {
+    slot.passing = false;
+    return false;
+  }
+  messages.push_back({now_, place_of(slot), node, ChipMessage::kAtGridBarrier});
+  return true;
+}
+
+void Shard::run_stage(Slot& slot, std::int32_t node, Tick when) {
+  NodeState& state = (*slot.nodes)[node];
+  const Stage& stage = stage_of(slot, state);
+  state.subop = 0;
+  if (stage.kind == StageKind::kMemory) {
+    start_transfer(slot, node, when);
+  } else if (stage.uses_begin == stage.uses_end) {
+    warp_work(slot, node, when, when);
+  } else if (when > now_) {
+    queue_.push(when, Event::pack(kStage, place_of(slot), node));
+  } else if (stage.kind == StageKind::kAsync) {
+    async_piece(slot, node, when);
+  } else {
+    // The common case, a short stage whose resources are free, needs no arbitration.
+    Sm& sm = core(slot.sm);
+    std::int32_t blocked_on = -1;
+    const Tick free = earliest(slot.sm, stage, &blocked_on);
+    if (stage.subops == 1 && free <= when) {
+      sm.last_age = next_age_++;
+      warp_work(slot, node, when, when + occupy(slot, state, stage, when));
+    } else {
+      sm.candidates.push_back({place_of(slot), node, when, next_age_++, -1});
+      schedule_issue(slot.sm, std::max(when, free));
+    }
+  }
+}
+
+// The last piece of a warp stage works from `start` to `end`.
+void Shard::warp_work(Slot& slot, std::int32_t node, Tick start, Tick end_time) {
+  NodeState& state = (*slot.nodes)[node];
+  if (state.begun == kNever) state.begun = start;
+  const Tick latency = stage_of(slot, state).latency;
+  if (state.stage + 1 == info_of(slot, state).demand.warp_stages) warps_go_on(slot, node, end_time);
+  next_stage(slot, node, end_time + latency);
+}
+
+// The last stage that holds the warps ends at `when`: they go on.
+void Shard::warps_go_on(Slot& slot, std::int32_t node, Tick when) {
+  NodeState& state = (*slot.nodes)[node];
+  if (state.begun == kNever) state.begun = when;
+  state.done = when;
+  NodeStats& s = stats_of(slot, state);
+  s.queue += state.begun - state.ordered;
+  s.service += when - state.begun;
+  ++s.count;
+  const NodeInfo& info = info_of(slot, state);
+  if (info.demand.signal == GridSignal::kTrigger) {
+    Tick& trigger = chip_.outcome.instance_trigger[static_cast<std::size_t>(slot.instance)];
+    trigger = std::min(trigger, when);
+  }
+  release(slot, node, info.edge_begin, info.issue_end, when);
+}
+
+void Shard::next_stage(Slot& slot, std::int32_t node, Tick when) {
+  NodeState& state = (*slot.nodes)[node];
+  const Demand& demand = info_of(slot, state).demand;
+  if (demand.stage_begin + ++state.stage < demand.stage_end) {
+    run_stage(slot, node, when);
+  } else {
+    complete(slot, node, when);
+  }
+}
+
+void Shard::complete(Slot& slot, std::int32_t node, Tick when) {
+  const NodeState state = (*slot.nodes)[node];
+  stats_of(slot, state).latency += when - state.done;
+  if (slot.sm == chip_.observed_sm)
+    spans.push_back({slot.sm, slot.instance, state.at, state.run, state.ordered, state.begun == kNever ? state.ordered : state.begun, state.done, when});
+  const NodeInfo& info = info_of(slot, state);
+  release(slot, node, info.issue_end, info.edge_end, when);
+  if (state.run > 0) slot.nodes->leave(info.repeat, state.run);
+  slot.end = std::max(slot.end, when);
+  if (--slot.remaining > 0) return;
+  if (slot.end <= now_) {
+    retire(slot, slot.end);
+  } else {
+    queue_.push(slot.end, Event::pack(kRetire, place_of(slot), 0));
+  }
+}
+
+}  // namespace gtsim

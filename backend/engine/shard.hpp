@@ -1,0 +1,221 @@
+// A shard: some neighbouring SMs and all that happens on them, executed apart from the rest of the chip for a window of time.
+//
+// Node life: blocked -> ready -> issued -> executing -> completed. Where the end of a step is known when it begins, its
+// edges are released at once with the future time, which saves an event. A node runs the stages of its demand one after the
+// other. Warp stages compete for issue slots and pipes of their sub-partitions under a scheduling policy; asynchronous
+// stages queue at their unit; memory stages move a tile. Issue edges are released when the last warp stage ends,
+// all others when the node completes.
+//
+// What leaves the shard: requests to the memory system and messages to the chip (a CTA has ended, a CTA is at a grid barrier). What
+// comes in: answers of the memory system and events that the chip arranges. None of them takes effect within the window in which
+// it was sent.
+#pragma once
+#include <algorithm>
+#include <deque>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "clusters.hpp"
+#include "event_queue.hpp"
+#include "nodes.hpp"
+#include "pieces.hpp"
+#include "program.hpp"
+#include "servers.hpp"
+
+namespace gtsim {
+
+// The CTAs of one cluster; they share its nodes.
+struct Cluster {
+  std::vector<Place> places;  // [ranks]
+  Nodes nodes;
+  std::int32_t id = 0, left = 0, instance = -1;  // left: CTAs that have not ended
+};
+
+// A place for a CTA on an SM, and the CTA there.
+struct Slot {
+  std::int32_t sm = 0, index = 0;  // which place of which SM
+  std::int32_t instance = -1, shape_index = 0;
+  std::int64_t remaining = 0;  // nodes that have not completed
+  Tick start = 0, end = 0;     // end: completion of the last node that has completed
+  const Template* shape = nullptr;
+  Nodes* nodes = nullptr;
+  Cluster* cluster = nullptr;  // whose CTA this is
+  std::int32_t grid_syncs = 0;  // grid barriers that the CTA has come to
+  bool passing = false;         // it goes on from the last of them
+  Nodes own;                    // what `nodes` points to, without clusters
+};
+
+// What a shard tells the chip.
+struct ChipMessage {
+  enum Kind : std::int32_t { kEnded, kAtGridBarrier };
+  Tick when;
+  std::int32_t place, node;
+  Kind kind;
+};
+
+// What all shards share. Each touches only the parts of its own SMs and of the instances that run there.
+struct Chip {
+  const Program& program;
+  const Machine& machine;
+  std::int32_t observed_sm;  // >= 0: record a span for every node that runs there
+  Tick forward;              // from an SM to the L2
+  bool more = false;         // instances wait for a place
+  std::vector<Tick> free;    // servers
+  std::vector<Slot> slots;   // [SMs, places]
+  std::vector<std::vector<NodeState>> fresh;  // [templates][nodes]: nodes before anything happened
+  Outcome outcome;                            // of it the arrays by instance
+};
+
+// Requests of one window.
+struct Outbox {
+  std::vector<Request> requests;
+  Tick first = kNever;
+  void clear() {
+    requests.clear();
+    first = kNever;
+  }
+};
+
+using Stats = std::vector<std::vector<NodeStats>>;  // [templates][nodes]
+
+class Shard {
+ public:
+  enum Kind : std::int32_t { kStart, kBegin, kStage, kIssue, kAsync, kReturn, kPump, kStore, kResume, kRetire };
+
+  // SMs [first, end).
+  Shard(Chip& chip, std::int32_t first, std::int32_t end);
+
+  // Execute all events before `until`, counting into `stats` and sending to outbox `side`; returns the time of the next event, kNever
+  // without.
+  Tick run(Tick until, int side, Stats& stats);
+  // Have an event happen; not in a window that has begun.
+  void push(Tick when, Kind kind, std::int32_t place, std::int32_t index) { queue_.push(when, Event::pack(kind, place, index)); }
+  // An answer of the memory system: the data of a load begins to arrive, or a store is known to be complete, at `when`.
+  void answer(std::int32_t piece, Tick when);
+  // Time of the last event.
+  Tick now() const { return now_; }
+
+  std::vector<ChipMessage> messages;  // of the last window
+  Outbox outbox[2];                   // requests; one is written while the memory system reads the other
+  PiecePool pieces;
+  Servers servers;
+  std::int64_t events = 0;
+  Tick end = 0;
+  bool stopped = false;  // a CTA has ended, and the chip may start another within the window
+  std::vector<Span> spans;
+
+ private:
+  struct Candidate {
+    std::int32_t place, node;
+    Tick since;      // ready for its next piece
+    std::uint64_t age;
+    std::int32_t blocked_on;
+  };
+  // Lines in flight of one pool, and when those that are known to end will have done so.
+  struct Credits {
+    std::int64_t in_flight = 0;
+    std::vector<std::pair<Tick, std::int32_t>> ending;  // a heap
+    void settle(Tick now) {
+      while (!ending.empty() && ending.front().first <= now) drop();
+    }
+    Tick drop() {
+      const auto [when, lines] = ending.front();
+      in_flight -= lines;
+      std::pop_heap(ending.begin(), ending.end(), std::greater<>());
+      ending.pop_back();
+      return when;
+    }
+    void end(Tick when, std::int32_t lines) {
+      ending.emplace_back(when, lines);
+      std::push_heap(ending.begin(), ending.end(), std::greater<>());
+    }
+  };
+  struct Pool {
+    Credits loads, stores;
+    std::deque<std::int32_t> loading, storing;  // transfers that wait for lines
+    bool resumes = false;                       // an event will go on with those that store
+    Tick pumps = 0;                             // when an event will go on with those that load
+  };
+  struct Sm {
+    std::vector<Candidate> candidates;
+    Tick next_issue = kNever;
+    std::uint64_t last_age = ~std::uint64_t{0};
+    std::array<Pool, kPools> pools;
+  };
+  struct Transfer {
+    std::int32_t place, node, sm;
+    std::int32_t left;         // loads: pieces whose data has not all come back
+    std::int32_t next, chunk;  // the piece (stores: and its chunk) that leaves next
+    const MemoryAccess* access;
+    std::vector<Piece> pieces;
+    Tick since, end;
+  };
+  struct Ready {
+    std::int32_t place, node;
+    Tick when;
+  };
+
+  static constexpr Tick kSoon = 16 * kTicksPerCycle;  // a request may wait so long in a unit's queue for its line
+
+  Sm& core(std::int32_t sm) { return sms_[static_cast<std::size_t>(sm - first_)]; }
+  std::int32_t place_of(const Slot& slot) const { return slot.sm * chip_.machine.ctas_per_sm + slot.index; }
+  Slot& slot_at(std::int32_t place) { return chip_.slots[static_cast<std::size_t>(place)]; }
+  Slot& slot_at(const Place& place) { return slot_at(place.sm * chip_.machine.ctas_per_sm + place.slot); }
+  NodeStats& stats_of(const Slot& slot, const NodeState& state) {
+    return (*stats_)[static_cast<std::size_t>(slot.shape_index)][static_cast<std::size_t>(state.at)];
+  }
+  static const NodeInfo& info_of(const Slot& slot, const NodeState& state) { return slot.shape->info[static_cast<std::size_t>(state.at)]; }
+  const Stage& stage_of(const Slot& slot, const NodeState& state) const {
+    return chip_.program.stages[static_cast<std::size_t>(info_of(slot, state).demand.stage_begin + state.stage)];
+  }
+
+  void handle(const Event& event);
+  void start_instance(Slot& slot, std::int32_t instance);
+  void start_cluster(Cluster& cluster);
+  void retire(Slot& slot, Tick when);
+  // `node`s are indices of the slot's nodes. `when` may lie in the future: what follows from it then is arranged for that time.
+  void release(Slot& slot, std::int32_t node, std::int32_t from, std::int32_t to, Tick when);
+  void arrive(Slot& slot, std::int32_t node, std::uint8_t reason, Tick when);
+  void drain();
+  void begin(Slot& slot, std::int32_t node, Tick when);
+  bool held(Slot& slot, std::int32_t node, GridSignal signal);
+  void run_stage(Slot& slot, std::int32_t node, Tick when);
+  void next_stage(Slot& slot, std::int32_t node, Tick when);
+  void complete(Slot& slot, std::int32_t node, Tick when);
+  void warp_work(Slot& slot, std::int32_t node, Tick start, Tick end);
+  void warps_go_on(Slot& slot, std::int32_t node, Tick when);
+
+  void schedule_issue(std::int32_t sm, Tick when);
+  Tick earliest(std::int32_t sm, const Stage& stage, std::int32_t* blocked_on);
+  Tick occupy(Slot& slot, NodeState& state, const Stage& stage, Tick now);
+  void arbitrate(std::int32_t sm, Tick now);
+  void async_piece(Slot& slot, std::int32_t node, Tick now);
+  Tick reserve_remote(const Stage& stage, const Slot& slot, bool last, Tick now);
+  Tick reserve_everywhere(const Use& use, const PieceState& state, Tick now, Tick work);
+
+  void start_transfer(Slot& slot, std::int32_t node, Tick when);
+  void pump(std::int32_t sm, std::int32_t pool);
+  void returned(std::int32_t piece, Tick now);
+  void store_chunk(std::int32_t transfer, Tick now);
+  bool room(std::int32_t sm, std::int32_t pool, std::int32_t lines);
+  void resume(std::int32_t sm, std::int32_t pool);
+  void request(std::int32_t piece, Tick when);
+  std::int32_t new_transfer();
+
+  Chip& chip_;
+  const std::int32_t first_, end_;
+  EventQueue queue_;
+  std::vector<Sm> sms_;
+  Stats* stats_ = nullptr;
+  Outbox* sent_ = nullptr;
+  std::vector<Transfer> transfers_;
+  std::vector<std::int32_t> free_transfers_;
+  std::vector<Ready> ready_;
+  std::vector<Piece> scratch_;
+  std::vector<std::vector<PieceCache>> piece_cache_;  // [templates][tiles]
+  Tick now_ = 0, until_ = 0;
+  std::uint64_t next_age_ = 0;
+};
+
+}  // namespace gtsim
