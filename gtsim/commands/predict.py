@@ -13,7 +13,8 @@ from ._app import app
 def predict(file: o.KernelFile, arg: o.Arg = None, hw: o.Hw = None, clock_mhz: o.Clock = None, fidelity: o.Fidelity = None,
             policy: o.Policy = None, threads: o.Threads = None, changes: o.Set = None, hw_file: o.HwFile = None,
             symbol: o.Symbol = None, metadata: o.Metadata = None, pass_config: o.PassConfig = None,
-            on_unknown: o.OnUnknown = None, detail: o.Detail = None, no_cache: o.NoCache = False, json: o.Json = None, report: o.ShowReport = None) -> None:
+            on_unknown: o.OnUnknown = None, detail: o.Detail = None, no_cache: o.NoCache = False, json: o.Json = None,
+            report: o.ShowReport = None) -> None:
     """Predict a kernel: how long it takes, and why."""
 
     def chosen(own: Options) -> Options:
