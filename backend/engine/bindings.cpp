@@ -47,9 +47,25 @@ void index_array(const std::vector<std::int32_t>& ptr, std::size_t count, std::s
 }
 
 Use use_of(std::int32_t resource, std::int32_t sub, Tick ticks, const Machine& machine) {
-  Use use{resource, 0, nullptr, false, -1, ticks, ticks};
+  Use use{resource, 0, nullptr, false, 1, -1, ticks, ticks};
   if (resource >= 0) Servers::place(use, machine, sub);
   return use;
+}
+
+// Join uses in [begin, end) of sub-partitions next to each other that take the same work; returns how many uses remain.
+std::size_t join(std::vector<Use>& uses, std::size_t begin, std::size_t end) {
+  std::size_t last = begin;
+  for (std::size_t u = begin; u < end; ++u) {
+    Use& into = uses[last > begin ? last - 1 : last];
+    const Use& use = uses[u];
+    if (last > begin && use.gates && into.resource == use.resource && into.server + into.width == use.server && into.piece == use.piece &&
+        into.last == use.last) {
+      ++into.width;
+    } else {
+      uses[last++] = use;
+    }
+  }
+  return last - begin;
 }
 
 Machine machine_of(const nb::dict& d) {
@@ -209,7 +225,7 @@ Template template_of(const nb::dict& d, const Program& p) {
   for (std::size_t i = 0; i < n; ++i) {
     require(issue_end[i] >= edge_ptr[i] && issue_end[i] <= edge_ptr[i + 1], "issue_end");
     const Demand& demand = p.demands[static_cast<std::size_t>(demand_ids[i])];
-    t.info.push_back({demand, in_degree[i], edge_ptr[i], issue_end[i], edge_ptr[i + 1], repeat[i]});
+    t.info.push_back({demand, p.stages.data() + demand.stage_begin, in_degree[i], edge_ptr[i], issue_end[i], edge_ptr[i + 1], repeat[i]});
     for (std::int32_t s = demand.stage_begin; s < demand.stage_end; ++s) {
       const Stage& stage = p.stages[static_cast<std::size_t>(s)];
       if (stage.kind != StageKind::kMemory) continue;
@@ -291,8 +307,9 @@ Program program_of(const nb::dict& d) {
     require(std::all_of(remote, p.uses.begin() + at(2), [](const Use& use) { return use.peer >= 0; }), "uses of other SMs come last");
     const auto own_end = static_cast<std::int32_t>(remote - p.uses.begin());
     require(own_end > at(1) || own_end == at(2), "a stage on other SMs only");
-    p.stages.push_back({static_cast<StageKind>(at(0)), static_cast<std::int32_t>(at(1)), own_end, static_cast<std::int32_t>(at(2)), at(3),
-                        static_cast<std::int32_t>(at(4)), static_cast<std::int32_t>(at(5))});
+    const std::size_t own = join(p.uses, static_cast<std::size_t>(at(1)), static_cast<std::size_t>(own_end));
+    p.stages.push_back({static_cast<StageKind>(at(0)), {p.uses.data() + at(1), own}, {p.uses.data() + own_end, static_cast<std::size_t>(at(2) - own_end)},
+                        at(3), static_cast<std::int32_t>(at(4)), static_cast<std::int32_t>(at(5))});
   }
   const auto demands = vec<std::int32_t>(d, "demands");  // rows of 3
   const auto signals = vec<std::uint8_t>(d, "signals");
@@ -302,7 +319,7 @@ Program program_of(const nb::dict& d) {
     require(demands[i] >= 0 && demands[i] <= demands[i + 1] && static_cast<std::size_t>(demands[i + 1]) <= p.stages.size() &&
                 demands[i + 2] >= 0 && demands[i + 2] <= demands[i + 1] - demands[i],
             "demands");
-    const auto plain = [&](const Stage& stage) { return stage.kind == StageKind::kWarp && stage.uses_begin == stage.uses_end; };
+    const auto plain = [&](const Stage& stage) { return stage.kind == StageKind::kWarp && stage.uses.empty(); };
     const bool free = std::all_of(p.stages.begin() + demands[i], p.stages.begin() + demands[i + 1], plain);
     const auto signal = static_cast<GridSignal>(signals[i / 3]);
     p.demands.push_back({demands[i], demands[i + 1], demands[i + 2], signal, free && signal == GridSignal::kNone});

@@ -80,8 +80,7 @@ void Shard::start_cluster(Cluster& cluster) {
 // One piece (the last one?) of the work of `stage` on other SMs; returns when it ends.
 Tick Shard::reserve_remote(const Stage& stage, const Slot& slot, bool last, Tick now) {
   Tick finish = now;
-  for (std::int32_t u = stage.uses_end; u < stage.remote_end; ++u) {
-    const Use& use = chip_.program.uses[static_cast<std::size_t>(u)];
+  for (const Use& use : stage.remote) {
     const Tick work = last ? use.last : use.piece;
     finish = std::max(finish, servers.reserve(use, slot.cluster->places[static_cast<std::size_t>(use.peer)].sm, now, work) + work);
   }

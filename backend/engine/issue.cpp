@@ -16,8 +16,7 @@ void Shard::schedule_issue(std::int32_t sm, Tick when) {
 // When all resources that gate `stage` are free, and which of them is free last.
 Tick Shard::earliest(std::int32_t sm, const Stage& stage, std::int32_t* blocked_on) {
   Tick latest = 0;
-  for (std::int32_t u = stage.uses_begin; u < stage.uses_end; ++u) {
-    const Use& use = chip_.program.uses[static_cast<std::size_t>(u)];
+  for (const Use& use : stage.uses) {
     const Tick free = servers.free_at(use, sm);
     if (use.gates && free > latest) {
       latest = free;
@@ -31,12 +30,11 @@ Tick Shard::earliest(std::int32_t sm, const Stage& stage, std::int32_t* blocked_
 Tick Shard::occupy(Slot& slot, NodeState& state, const Stage& stage, Tick now) {
   const bool last = ++state.subop == stage.subops;
   Tick longest = 0;
-  for (std::int32_t u = stage.uses_begin; u < stage.uses_end; ++u) {
-    const Use& use = chip_.program.uses[static_cast<std::size_t>(u)];
+  for (const Use& use : stage.uses) {
     const Tick work = last ? use.last : use.piece;
     longest = std::max(longest, servers.reserve(use, slot.sm, now, work) + work - now);
   }
-  if (stage.remote_end > stage.uses_end) longest = std::max(longest, reserve_remote(stage, slot, last, now) - now);
+  if (!stage.remote.empty()) longest = std::max(longest, reserve_remote(stage, slot, last, now) - now);
   return longest;
 }
 
@@ -98,26 +96,23 @@ void Shard::async_piece(Slot& slot, std::int32_t node, Tick now) {
   const Stage& stage = stage_of(slot, state);
   const std::int32_t sm = slot.sm;
   const bool last = ++state.subop == stage.subops;
-  const std::int32_t unit = chip_.program.uses[static_cast<std::size_t>(stage.uses_begin)].resource;
+  const std::int32_t unit = stage.uses.front().resource;
   Tick start = now, finish = now;
-  for (std::int32_t u = stage.uses_begin; u < stage.uses_end; ++u) {
-    const Use& use = chip_.program.uses[static_cast<std::size_t>(u)];
+  for (const Use& use : stage.uses) {
     if (use.resource == unit) start = std::max(start, servers.free_at(use, sm));
   }
-  for (std::int32_t u = stage.uses_begin; u < stage.uses_end; ++u) {
-    const Use& use = chip_.program.uses[static_cast<std::size_t>(u)];
+  for (const Use& use : stage.uses) {
     const Tick work = last ? use.last : use.piece;
     if (use.resource == unit) {
-      servers.add_busy(unit, work);
+      servers.add_busy(unit, work * use.width);
       finish = std::max(finish, start + work);
     } else {
       finish = std::max(finish, servers.reserve(use, sm, now, work) + work);
     }
   }
-  if (stage.remote_end > stage.uses_end) finish = std::max(finish, reserve_remote(stage, slot, last, now));
-  for (std::int32_t u = stage.uses_begin; u < stage.uses_end; ++u) {
-    const Use& use = chip_.program.uses[static_cast<std::size_t>(u)];
-    if (use.resource == unit) servers.free_at(use, sm) = finish;
+  if (!stage.remote.empty()) finish = std::max(finish, reserve_remote(stage, slot, last, now));
+  for (const Use& use : stage.uses) {
+    if (use.resource == unit) servers.set_free(use, sm, finish);
   }
   servers.add_queued(unit, start - now);
   if (!last) {

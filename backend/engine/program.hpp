@@ -2,6 +2,7 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "time.hpp"
@@ -16,6 +17,7 @@ struct Use {
   std::int32_t server;                 // the server of SM s is server + by_sm[s], see Servers
   const std::int32_t* by_sm;
   bool gates;                          // a warp stage starts only when it is free; else its work queues there
+  std::int32_t width;                  // servers in a row, each of which takes the work
   std::int32_t peer;                   // it is on the SM of the CTA with this rank in the cluster; -1: on the node's own
   Tick piece, last;  // ticks of each piece of the stage, and of the last one, which takes the remainder
 };
@@ -28,7 +30,7 @@ enum class StageKind : std::uint8_t {
 
 struct Stage {
   StageKind kind;
-  std::int32_t uses_begin, uses_end, remote_end;  // uses from uses_end on are on the SMs of other CTAs of the cluster
+  std::span<const Use> uses, remote;  // remote: on the SMs of other CTAs of the cluster
   Tick latency;          // after the work, before the next stage (or completion)
   std::int32_t subops;   // pieces that interleave with other nodes
   std::int32_t memory;   // index of the access, for kMemory
@@ -74,6 +76,7 @@ struct Demand {
 
 struct NodeInfo {
   Demand demand;
+  const Stage* stages;                           // of the demand
   std::int32_t in_degree;
   std::int32_t edge_begin, issue_end, edge_end;  // a node's issue edges stand first
   std::int32_t repeat;                           // the repeat it belongs to, or -1

@@ -55,16 +55,29 @@ class Servers {
     machine.scope_size = {machine.sms * machine.subpartitions, machine.sms, tpc + 1, gpc + 1, 1};
   }
 
-  Tick& free_at(const Use& use, std::int32_t sm) { return free_[static_cast<std::size_t>(use.server + use.by_sm[sm])]; }
+  // When the servers of `use` are all free.
+  Tick free_at(const Use& use, std::int32_t sm) const {
+    const Tick* free = servers_of(use, sm);
+    Tick latest = *free;
+    for (std::int32_t i = 1; i < use.width; ++i) latest = std::max(latest, free[i]);
+    return latest;
+  }
 
-  // Serve `work` in the order of arrival; returns the start. The server is free again at the returned start + work.
+  void set_free(const Use& use, std::int32_t sm, Tick when) { std::fill_n(servers_of(use, sm), use.width, when); }
+
+  // Serve `work` in the order of arrival; returns the (latest) start. The server is free again at its start + work.
   Tick reserve(const Use& use, std::int32_t sm, Tick now, Tick work) {
-    Tick& free = free_at(use, sm);
-    const Tick start = std::max(now, free);
-    free = start + work;
-    busy_[static_cast<std::size_t>(use.resource)] += work;
-    queued_[static_cast<std::size_t>(use.resource)] += start - now;
-    return start;
+    Tick* free = servers_of(use, sm);
+    Tick latest = now, waited = 0;
+    for (std::int32_t i = 0; i < use.width; ++i) {
+      const Tick start = std::max(now, free[i]);
+      free[i] = start + work;
+      latest = std::max(latest, start);
+      waited += start - now;
+    }
+    busy_[static_cast<std::size_t>(use.resource)] += work * use.width;
+    queued_[static_cast<std::size_t>(use.resource)] += waited;
+    return latest;
   }
 
   void add_busy(std::int32_t resource, Tick work) { busy_[static_cast<std::size_t>(resource)] += work; }
@@ -82,6 +95,8 @@ class Servers {
       total += machine.scopes[r] == Scope::kSubpartition ? machine.subpartitions : machine.scopes[r] == Scope::kSm ? 1 : 0;
     return total;
   }
+
+  Tick* servers_of(const Use& use, std::int32_t sm) const { return free_ + use.server + use.by_sm[sm]; }
 
   Tick* free_;
   std::vector<Tick> busy_, queued_;

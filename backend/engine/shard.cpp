@@ -167,7 +167,7 @@ void Shard::run_stage(Slot& slot, std::int32_t node, Tick when) {
   state.subop = 0;
   if (stage.kind == StageKind::kMemory) {
     start_transfer(slot, node, when);
-  } else if (stage.uses_begin == stage.uses_end) {
+  } else if (stage.uses.empty()) {
     warp_work(slot, node, when, when);
   } else if (when > now_) {
     queue_.push(when, Event::pack(kStage, place_of(slot), node));

@@ -166,9 +166,7 @@ class Shard {
     return (*stats_)[static_cast<std::size_t>(slot.shape_index)][static_cast<std::size_t>(state.at)];
   }
   static const NodeInfo& info_of(const Slot& slot, const NodeState& state) { return slot.shape->info[static_cast<std::size_t>(state.at)]; }
-  const Stage& stage_of(const Slot& slot, const NodeState& state) const {
-    return chip_.program.stages[static_cast<std::size_t>(info_of(slot, state).demand.stage_begin + state.stage)];
-  }
+  static const Stage& stage_of(const Slot& slot, const NodeState& state) { return info_of(slot, state).stages[state.stage]; }
 
   void handle(const Event& event);
   void start_instance(Slot& slot, std::int32_t instance);
