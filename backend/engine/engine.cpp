@@ -10,6 +10,8 @@ namespace gtsim {
 
 namespace {
 
+constexpr Tick kLatest = Tick{1} << (46 + kTickBits);
+
 // A message takes half of the least L2 latency each way, and some time in any case.
 Tick message_time(const Machine& machine) {
   return std::max(std::min(machine.l2_near, machine.l2_far) / 2, kTicksPerCycle);
@@ -107,6 +109,7 @@ const std::vector<std::size_t>& Engine::next_window() {
     next = std::min({next, next_[s + 1], shards_[s].outbox[side_].first, memory_.inbox[side_][s].first});
   if (next == kNever) first_task_.clear();
   if (next == kNever) return first_task_;
+  if (next > kLatest) throw std::runtime_error("the run would take longer than 2^46 cycles");
   until_ = next + window_;
   side_ = 1 - side_;
   ++windows_;
