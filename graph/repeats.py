@@ -269,7 +269,7 @@ def _versions(t: Template, node: Any, copy: Any, tile: Any, sizes: Any) -> Any:
     for first, count in zip(t.repeat_first.tolist(), t.repeat_nodes.tolist(), strict=True):
         period = slice(int(t.tile_ptr[first]), int(t.tile_ptr[first + count]))
         before = slice(0, int(t.tile_ptr[first - count]))
-        wrote = np.bincount(t.tile_buffer[period][t.tile_mode[period] == 2], minlength=int(t.tile_buffer.max()) + 1)
+        wrote = np.bincount(t.tile_buffer[period][t.tile_mode[period] == 2], minlength=int(t.tile_buffer.max(initial=-1)) + 1)
         known = np.bincount(t.tile_buffer[before][t.tile_mode[before] == 2], minlength=len(wrote))
         inside = (node >= first) & (node < first + count)
         runs = np.where(inside, copy, np.where(node >= first + count, copy[inside].max(), 0))[owner]
