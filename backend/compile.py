@@ -14,10 +14,12 @@ from ..hwconfigs import Hardware
 from .demand import Demand, MemoryAccess, Stage, demand_of
 from .errors import SimulationError
 from .occupancy import Occupancy, gpcs
-from .runs import NEXT_RUN, edges_of_runs, sequence_period
+from .runs import NEXT_RUN, edges_of_runs, program_order, sequence_period
 from .stream import EarlyStart
 
 TICKS_PER_CYCLE = 1 << 16
+#: What no single piece of work or latency may exceed; the engine refuses runs that would take longer in all.
+MOST_CYCLES = 2.0**46
 _SCOPES = {"subpartition": 0, "sm": 1, "tpc": 2, "gpc": 3, "chip": 4}
 _DIRECTIONS = {"load": 0, "store": 1, "atomic": 2}
 _POOLS = {"tma": 0, "lsu": 1}
@@ -41,7 +43,13 @@ REGISTER_BLOCK_LINES = 8
 
 
 def ticks(cycles: float) -> int:
-    """Cycles as integer engine time."""
+    """Cycles as integer engine time.
+
+    Raises:
+        SimulationError: more than the engine can count, or not a number.
+    """
+    if not abs(cycles) <= MOST_CYCLES:
+        raise SimulationError(f"{cycles:g} cycles: the run would take longer than 2^46 cycles")
     return round(cycles * TICKS_PER_CYCLE)
 
 
@@ -190,16 +198,21 @@ def _template(graph: KernelGraph, t: Template, tables: _Tables, memo: dict[Any, 
         demand[i] = found
     which, source, mode = edges_of_runs(t)
     issues = t.edge_kind[which] == EdgeKind.ISSUE
-    order = np.lexsort((t.edge_dst[which] + t.nodes * (mode == NEXT_RUN), ~issues, source))
+    warp, place = program_order(t)
+    dst = t.edge_dst[which]
+    order = np.lexsort((place[dst], mode == NEXT_RUN, warp[dst], ~issues, source))
     edge_ptr = np.concatenate([[0], np.cumsum(np.bincount(source, minlength=t.nodes))]).astype(np.int32)
     issue = np.bincount(source[issues], minlength=t.nodes)
+    in_degree = np.bincount(t.edge_dst, minlength=t.nodes).astype(np.int32)
+    first = np.flatnonzero(in_degree == 0)
     repeats = [t.repeat_first, t.repeat_nodes, t.repeat_times, t.repeat_column]
     return {
         "demand": demand,
-        "in_degree": np.bincount(t.edge_dst, minlength=t.nodes).astype(np.int32),
+        "in_degree": in_degree,
+        "first": first[np.argsort(place[first])].astype(np.int32),
         "edge_ptr": edge_ptr,
         "issue_end": (edge_ptr[:-1] + issue).astype(np.int32),
-        "edge_dst": np.ascontiguousarray(t.edge_dst[which][order]),
+        "edge_dst": np.ascontiguousarray(dst[order]),
         "edge_reason": t.edge_reason[which][order].astype(np.uint8),
         "edge_mode": mode[order],
         "repeats": np.stack(repeats, axis=1).astype(np.int64).reshape(-1),

@@ -10,6 +10,19 @@ from ..graph import KernelGraph, Template
 SAME_RUN, NEXT_RUN, LAST_RUN, EACH_RUN, EVERY_RUN = range(1, 6)
 
 
+def program_order(t: Template) -> tuple[np.ndarray, np.ndarray]:
+    """CTA and lowest warp of each node as one number, and its place in the order of that and of the warp's program, int64[nodes]
+    each. Of nodes that become ready at the same time the first goes first. This does not depend on how nodes are numbered, as a
+    warp's nodes follow each other."""
+    warps = t.node_warps.astype(np.uint64)
+    lowest = warps & (~warps + np.uint64(1))
+    order = np.lexsort((lowest, t.node_cta))
+    changes = (np.diff(lowest[order]) != 0) | (np.diff(t.node_cta[order]) != 0)
+    warp, place = np.empty((2, t.nodes), dtype=np.int64)
+    warp[order], place[order] = np.append(0, np.cumsum(changes)), np.arange(t.nodes)
+    return warp, place
+
+
 def edges_of_runs(t: Template) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(edge of the template, source node, which runs it connects) of every edge that the engine follows; an edge into a repeated
     period from the one in front stands for one from each run to the next too. Modes as in the engine's EdgeMode."""

@@ -12,6 +12,7 @@ import numpy as np
 from ..graph import SCHEMA_VERSION, KernelGraph, check, graph_hash
 from ..hwconfigs import Hardware, load_hardware
 from .compile import POLICIES, TICKS_PER_CYCLE, compile_program
+from .deadlock import deadlock_text
 from .errors import SimulationError
 from .occupancy import gpcs, occupancy
 from .result import Result, Traffic
@@ -90,7 +91,9 @@ def simulate(
     try:
         raw = run_engine(program, timeline_sm, threads, progress)
     except RuntimeError as exc:
-        raise SimulationError(f"{graph.name}: {exc}") from None
+        raise SimulationError(f"{graph.name}: {deadlock_text(graph, exc)}") from None
+    except ValueError as exc:
+        raise SimulationError(f"{graph.name}: {exc}") from exc
     simulated = time.perf_counter()
     if raw["skipped"]:
         _complete_counts(graph, raw["nodes"])

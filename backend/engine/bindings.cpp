@@ -4,47 +4,17 @@
 #include <nanobind/stl/string.h>
 
 #include <algorithm>
-#include <algorithm>
 #include <stdexcept>
 #include <string>
 
 #include "engine.hpp"
+#include "input.hpp"
+#include "limits.hpp"
 
 namespace nb = nanobind;
 using namespace gtsim;
 
 namespace {
-
-template <typename T>
-std::vector<T> vec(const nb::dict& d, const char* name) {
-  using Array = nb::ndarray<const T, nb::c_contig, nb::device::cpu>;
-  Array array;
-  if (!d.contains(name) || !nb::try_cast<Array>(d[name], array))
-    throw std::invalid_argument(std::string("engine input ") + name + " is missing or has the wrong type");
-  return std::vector<T>(array.data(), array.data() + array.size());
-}
-
-std::int64_t integer(const nb::dict& d, const char* name) {
-  std::int64_t value = 0;
-  if (!d.contains(name) || !nb::try_cast<std::int64_t>(d[name], value))
-    throw std::invalid_argument(std::string("engine input ") + name + " is missing or no integer");
-  return value;
-}
-
-void require(bool ok, const char* what) {
-  if (!ok) throw std::invalid_argument(std::string("engine input is inconsistent: ") + what);
-}
-
-// Every value of `values` lies in [low, high).
-template <typename T>
-void in_range(const std::vector<T>& values, std::int64_t low, std::int64_t high, const char* what) {
-  for (const T v : values) require(static_cast<std::int64_t>(v) >= low && static_cast<std::int64_t>(v) < high, what);
-}
-
-void index_array(const std::vector<std::int32_t>& ptr, std::size_t count, std::size_t total, const char* what) {
-  require(ptr.size() == count + 1 && ptr.front() == 0 && static_cast<std::size_t>(ptr.back()) == total, what);
-  for (std::size_t i = 0; i < count; ++i) require(ptr[i] <= ptr[i + 1], what);
-}
 
 Use use_of(std::int32_t resource, std::int32_t sub, Tick ticks, const Machine& machine) {
   Use use{resource, 0, nullptr, false, 1, -1, ticks, ticks};
@@ -70,14 +40,14 @@ std::size_t join(std::vector<Use>& uses, std::size_t begin, std::size_t end) {
 
 Machine machine_of(const nb::dict& d) {
   Machine m{};
-  m.sms = static_cast<std::int32_t>(integer(d, "sms"));
-  m.subpartitions = static_cast<std::int32_t>(integer(d, "subpartitions"));
-  m.cluster_size = static_cast<std::int32_t>(integer(d, "cluster_size"));
+  m.sms = small(d, "sms", 1, 4095);
+  m.subpartitions = small(d, "subpartitions", 1, 64);
+  m.cluster_size = small(d, "cluster_size", 1, 64);
   m.gpc_end = vec<std::int32_t>(d, "gpc_end");
-  require(m.cluster_size > 0 && m.cluster_size <= 64, "cluster_size");
-  m.ctas_per_sm = static_cast<std::int32_t>(integer(d, "ctas_per_sm"));
-  m.line_bytes = static_cast<std::int32_t>(integer(d, "line_bytes"));
-  m.sector_bytes = static_cast<std::int32_t>(integer(d, "sector_bytes"));
+  m.ctas_per_sm = small(d, "ctas_per_sm", 1, 64);
+  m.line_bytes = small(d, "line_bytes", 1, kMostBytes);
+  m.sector_bytes = small(d, "sector_bytes", 1, kMostBytes);
+  require(m.line_bytes % m.sector_bytes == 0, "a line must be a whole number of sectors");
   for (const std::int32_t s : vec<std::int32_t>(d, "scopes")) {
     require(s >= 0 && s <= 4, "scopes");
     m.scopes.push_back(static_cast<Scope>(s));
@@ -101,25 +71,23 @@ Machine machine_of(const nb::dict& d) {
   m.grid_wait = integer(d, "grid_wait");
   m.grid_sync = integer(d, "grid_sync");
   m.place_free = vec<std::int64_t>(d, "place_free");
-  m.policy = static_cast<std::int32_t>(integer(d, "policy"));
+  m.policy = small(d, "policy", 0, 2);
   m.by_line = integer(d, "by_line") != 0;
-  m.chunk_lines = static_cast<std::int32_t>(integer(d, "chunk_lines"));
-  m.sequence_period = static_cast<std::int32_t>(integer(d, "sequence_period"));
+  m.chunk_lines = small(d, "chunk_lines", 1, kMostBytes);
+  m.sequence_period = small(d, "sequence_period", 0, kMostIndex);
   m.steady_spread_ppm = integer(d, "steady_spread_ppm");
   m.steady_drift_ppm = integer(d, "steady_drift_ppm");
-  require(m.sequence_period >= 0 && m.steady_spread_ppm >= 0 && m.steady_drift_ppm >= 0, "steady state");
-  m.store_chunk_lines = static_cast<std::int32_t>(integer(d, "store_chunk_lines"));
-  require(m.sms > 0 && m.subpartitions > 0 && m.ctas_per_sm > 0 && m.line_bytes > 0 && m.sector_bytes > 0 && m.chunk_lines > 0 && m.store_chunk_lines > 0,
-          "machine sizes must be positive");
+  constexpr std::int64_t kMillion = 1000000;
+  require(m.steady_spread_ppm >= 0 && m.steady_spread_ppm <= kMillion && m.steady_drift_ppm >= 0 && m.steady_drift_ppm <= kMillion,
+          "steady state");
+  m.store_chunk_lines = small(d, "store_chunk_lines", 1, kMostBytes);
   for (std::size_t g = 0; g < m.gpc_end.size(); ++g) require(m.gpc_end[g] > (g == 0 ? 0 : m.gpc_end[g - 1]), "gpc_end");
   require(!m.gpc_end.empty() && m.gpc_end.back() == m.sms, "gpc_end");
+  require(m.scopes.size() <= 256, "more resources than the engine can number");
   Servers::number(m);
-  require(m.ctas_per_sm <= 64 && m.sms <= kMaxPlaces / m.ctas_per_sm, "more SMs or CTAs an SM than the engine can number");
   require(m.line_bytes / m.sector_bytes <= 4, "more than four sectors a line");
   require(m.place_free.empty() || m.place_free.size() == static_cast<std::size_t>(m.sms) * static_cast<std::size_t>(m.ctas_per_sm),
           "place_free");
-  in_range(m.place_free, 0, kNever, "place_free");
-  require(m.grid_wait >= 0 && m.grid_wait < kNever && m.grid_sync >= 0, "grid_wait");
   const auto chip = [&](const char* name) {
     const auto r = static_cast<std::int32_t>(integer(d, name));
     require(r >= 0 && r < static_cast<std::int32_t>(m.scopes.size()) && m.scopes[static_cast<std::size_t>(r)] == Scope::kChip, name);
@@ -134,7 +102,7 @@ Machine machine_of(const nb::dict& d) {
 std::vector<std::int32_t> repeats_of(const nb::dict& d, const Program& p, Template& t) {
   const auto rows = vec<std::int64_t>(d, "repeats");  // rows of 4: first, nodes, times, column
   constexpr std::size_t kRepeatRow = 4;
-  require(rows.size() % kRepeatRow == 0, "repeats");
+  require(rows.size() % kRepeatRow == 0 && rows.size() / kRepeatRow <= 0x7FFF, "repeats");
   t.tile_step = vec<std::int64_t>(d, "tile_step");
   require(t.tile_step.size() == (rows.empty() ? 0 : t.tile_offset.size()), "tile_step");
   std::vector<std::int32_t> repeat(static_cast<std::size_t>(t.nodes), -1);
@@ -145,6 +113,7 @@ std::vector<std::int32_t> repeats_of(const nb::dict& d, const Program& p, Templa
     behind = first + nodes;
     const auto r = static_cast<std::int32_t>(t.repeats.size());
     for (std::int64_t n = first; n < behind; ++n) repeat[static_cast<std::size_t>(n)] = r;
+    require(rows[i + 2] >= -kMostElements && rows[i + 2] <= kMostElements, "repeats");
     t.repeats.push_back({static_cast<std::int32_t>(first), static_cast<std::int32_t>(nodes), static_cast<std::int32_t>(column), rows[i + 2], false});
   }
   return repeat;
@@ -153,7 +122,7 @@ std::vector<std::int32_t> repeats_of(const nb::dict& d, const Program& p, Templa
 // Checks the modes of the edges and the number of edges into each node, and notes who waits for each run of a repeat.
 void count_edges(Template& t, const std::vector<std::int32_t>& ptr, const std::vector<std::int32_t>& repeat,
                  const std::vector<std::int32_t>& in_degree) {
-  std::vector<std::int32_t> degree(in_degree.size(), 0);
+  std::vector<std::int32_t> degree(in_degree.size(), 0), first(in_degree.size(), 0), later(in_degree.size(), 0);
   std::vector<bool> waits(in_degree.size(), false);  // for another node of its loop body
   for (std::int32_t source = 0; source < t.nodes; ++source) {
     const std::int32_t from = repeat[static_cast<std::size_t>(source)];
@@ -172,11 +141,14 @@ void count_edges(Template& t, const std::vector<std::int32_t>& ptr, const std::v
       }
       edge.repeat = static_cast<std::int16_t>(edge.mode == EdgeMode::kEveryRun ? to : from);
       if (edge.mode == EdgeMode::kSameRun || edge.mode == EdgeMode::kNextRun) waits[static_cast<std::size_t>(edge.dst)] = true;
+      if (in && edge.mode == EdgeMode::kPlain) ++first[static_cast<std::size_t>(edge.dst)];
+      if (edge.mode == EdgeMode::kNextRun) ++later[static_cast<std::size_t>(edge.dst)];
       if (edge.mode == EdgeMode::kEachRun) t.each.push_back({from, edge.dst, 1});
       if (edge.mode != EdgeMode::kNextRun) ++degree[static_cast<std::size_t>(edge.dst)];  // these stand for plain ones in front
     }
   }
   require(degree == in_degree, "in_degree");
+  require(first == later, "the first run of a loop body and its further runs have different numbers of edges");
   for (Repeat& r : t.repeats) {
     const auto begin = waits.begin() + r.first;
     r.eager = !std::all_of(begin, begin + r.nodes, [](bool w) { return w; });
@@ -197,7 +169,7 @@ Template template_of(const nb::dict& d, const Program& p) {
   t.tile_column = vec<std::int32_t>(d, "tile_column");
   t.tile_extent = vec<std::int32_t>(d, "tile_extent");
   t.tile_offset = vec<std::int64_t>(d, "tile_offset");
-  t.rank = static_cast<std::int32_t>(integer(d, "rank"));
+  t.rank = small(d, "rank", 0, 64);
   const auto n = static_cast<std::size_t>(t.nodes);
   const std::size_t tiles = t.tile_buffer.size() , rank = static_cast<std::size_t>(t.rank);
   require(t.nodes < kMaxNodes, "too many nodes in one template");
@@ -216,6 +188,14 @@ Template template_of(const nb::dict& d, const Program& p) {
   for (std::size_t e = 0; e < edge_dst.size(); ++e)
     t.edges.push_back({edge_dst[e], edge_reason[e], static_cast<EdgeMode>(edge_mode[e]), -1});
   const std::vector<std::int32_t> repeat = repeats_of(d, p, t);
+  t.first = vec<std::int32_t>(d, "first");
+  in_range(t.first, 0, t.nodes, "first");
+  std::vector<std::int32_t> begins = t.first;
+  std::sort(begins.begin(), begins.end());
+  require(std::adjacent_find(begins.begin(), begins.end()) == begins.end() &&
+              static_cast<std::ptrdiff_t>(begins.size()) == std::count(in_degree.begin(), in_degree.end(), 0) &&
+              std::all_of(begins.begin(), begins.end(), [&](std::int32_t i) { return in_degree[static_cast<std::size_t>(i)] == 0; }),
+          "first");
   count_edges(t, edge_ptr, repeat, in_degree);
   if (p.machine.cluster_size > 1) {
     t.cta = vec<std::int8_t>(d, "node_cta");
@@ -240,19 +220,19 @@ Template template_of(const nb::dict& d, const Program& p) {
 
 Program program_of(const nb::dict& d) {
   Program p;
-  p.machine = machine_of(nb::cast<nb::dict>(d["machine"]));
+  p.machine = machine_of(part<nb::dict>(d, "machine"));
   const auto resources = static_cast<std::int64_t>(p.machine.scopes.size());
-  for (nb::handle h : nb::cast<nb::list>(d["tensors"])) {
-    const auto td = nb::cast<nb::dict>(h);
+  for (nb::handle h : part<nb::list>(d, "tensors")) {
+    const nb::dict td = entry(h, "tensors");
     Tensor t{};
     t.base = integer(td, "base");
-    t.element_bits = static_cast<std::int32_t>(integer(td, "element_bits"));
+    t.element_bits = small(td, "element_bits", 1, 1024);
     t.shape = vec<std::int64_t>(td, "shape");
     t.stride_bytes = vec<std::int64_t>(td, "stride_bytes");
     t.block = vec<std::int64_t>(td, "block");
     t.rank = static_cast<std::int32_t>(t.shape.size());
-    require(t.stride_bytes.size() == t.shape.size() && t.block.size() == t.shape.size() && t.element_bits > 0, "tensor");
-    in_range(t.block, 1, std::int64_t{1} << 40, "tensor block");
+    require(t.stride_bytes.size() == t.shape.size() && t.block.size() == t.shape.size(), "tensor");
+    in_range(t.block, 1, kMostElements + 1, "tensor block");
     p.tensors.push_back(std::move(t));
   }
   const auto use_resource = vec<std::int32_t>(d, "use_resource");
@@ -276,8 +256,8 @@ Program program_of(const nb::dict& d) {
   for (std::size_t i = 0; i < memory.size(); i += kMemoryRow) {
     const auto at = [&](std::size_t k) { return memory[i + k]; };
     const auto small = [&](std::size_t k) { return static_cast<std::int32_t>(memory[i + k]); };
-    require(at(0) >= 0 && at(0) <= 2 && at(2) >= 0 && at(3) >= 0 && at(3) < resources && at(4) >= 0 && at(4) < resources &&
-                at(5) >= -1 && at(5) < resources && at(6) >= 0 && at(6) < kPools && at(10) > 0 && at(11) >= 0 && at(12) >= 0 && at(13) >= 0 &&
+    require(at(0) >= 0 && at(0) <= 2 && at(2) >= 0 && at(2) < kMostIndex && at(3) >= 0 && at(3) < resources && at(4) >= 0 && at(4) < resources &&
+                at(5) >= -1 && at(5) < resources && at(6) >= 0 && at(6) < kPools && at(10) > 0 && at(10) <= kMostBytes && at(11) >= 0 && at(11) <= kMostBytes && at(12) >= 0 && at(13) >= 0 &&
                 (at(13) == 0 || (at(0) == 0 && at(13) < std::int64_t{1} << std::min(p.machine.cluster_size, 62) && p.machine.cluster_size > 1)),
             "memory access");
     for (const std::size_t k : {std::size_t{3}, std::size_t{4}, std::size_t{5}})
@@ -294,7 +274,7 @@ Program program_of(const nb::dict& d) {
   for (std::size_t i = 0; i < stages.size(); i += kStageRow) {
     const auto at = [&](std::size_t k) { return stages[i + k]; };
     require(at(0) >= 0 && at(0) <= 2 && at(1) >= cut && at(1) <= at(2) && at(2) <= static_cast<std::int64_t>(p.uses.size()) &&
-                at(3) >= 0 && at(4) > 0 && (at(0) != 2 || (at(5) >= 0 && at(5) < static_cast<std::int64_t>(p.memory.size()))) &&
+                at(3) >= 0 && at(4) > 0 && at(4) <= kMostPieces && (at(0) != 2 || (at(5) >= 0 && at(5) < static_cast<std::int64_t>(p.memory.size()))) &&
                 (at(0) != 1 || at(1) < at(2)),
             "stages");
     cut = at(2);
@@ -317,8 +297,10 @@ Program program_of(const nb::dict& d) {
   in_range(signals, 0, 4, "signals");
   for (std::size_t i = 0; i < demands.size(); i += 3) {
     require(demands[i] >= 0 && demands[i] <= demands[i + 1] && static_cast<std::size_t>(demands[i + 1]) <= p.stages.size() &&
-                demands[i + 2] >= 0 && demands[i + 2] <= demands[i + 1] - demands[i],
+                demands[i + 1] - demands[i] <= kMostBytes / 4 && demands[i + 2] >= 0 && demands[i + 2] <= demands[i + 1] - demands[i],
             "demands");
+    for (std::int32_t s = demands[i]; s < demands[i + 1]; ++s)
+      require((p.stages[static_cast<std::size_t>(s)].kind == StageKind::kWarp) == (s - demands[i] < demands[i + 2]), "warp stages come first");
     const auto plain = [&](const Stage& stage) { return stage.kind == StageKind::kWarp && stage.uses.empty(); };
     const bool free = std::all_of(p.stages.begin() + demands[i], p.stages.begin() + demands[i + 1], plain);
     const auto signal = static_cast<GridSignal>(signals[i / 3]);
@@ -327,9 +309,10 @@ Program program_of(const nb::dict& d) {
   p.instance_template = vec<std::int32_t>(d, "instance_template");
   require(p.instance_template.size() < static_cast<std::size_t>(kMaxNodes), "too many CTAs");
   p.columns = vec<std::int64_t>(d, "columns");
-  p.columns_width = static_cast<std::int32_t>(integer(d, "columns_width"));
+  p.columns_width = small(d, "columns_width", 0, kMostIndex);
+  in_range(p.columns, -kMostElements, kMostElements + 1, "columns");
   require(p.columns.size() == p.instance_template.size() * static_cast<std::size_t>(p.columns_width), "columns");
-  for (nb::handle h : nb::cast<nb::list>(d["templates"])) p.templates.push_back(template_of(nb::cast<nb::dict>(h), p));
+  for (nb::handle h : part<nb::list>(d, "templates")) p.templates.push_back(template_of(entry(h, "templates"), p));
   in_range(p.instance_template, 0, static_cast<std::int64_t>(p.templates.size()), "instance_template");
   for (std::size_t i = 0; i < p.instance_template.size(); ++i)
     for (const Repeat& r : p.templates[static_cast<std::size_t>(p.instance_template[i])].repeats) {
@@ -337,6 +320,7 @@ Program program_of(const nb::dict& d) {
       const std::int64_t times = r.times + (r.column >= 0 ? p.columns[at] : 0);
       require(times >= 1 && times < kMaxNodes, "a loop body runs less than once or too often");
     }
+  check_limits(p);
   return p;
 }
 
@@ -345,6 +329,27 @@ nb::object array(std::vector<T> values, std::initializer_list<std::size_t> shape
   auto* kept = new std::vector<T>(std::move(values));
   nb::capsule owner(kept, [](void* v) noexcept { delete static_cast<std::vector<T>*>(v); });
   return nb::cast(nb::ndarray<nb::numpy, T>(kept->data(), shape, owner));
+}
+
+PyObject* deadlock_type = nullptr;  // _engine.Deadlock
+
+// Raise _engine.Deadlock with an attribute `groups`: (circle, blocked, length, [(instance, template, node, run, missing,
+// [(source node, its run, reason)])]), as in deadlock.hpp.
+[[noreturn]] void raise(const Deadlock& deadlock) {
+  nb::list groups;
+  for (const Deadlock::Group& group : deadlock.groups) {
+    nb::list nodes;
+    for (const Deadlock::Node& n : group.nodes) {
+      nb::list edges;
+      for (const Deadlock::Edge& e : n.edges) edges.append(nb::make_tuple(e.node, e.run, e.reason));
+      nodes.append(nb::make_tuple(n.instance, n.shape, n.node, n.run, n.missing, edges));
+    }
+    groups.append(nb::make_tuple(group.circle, group.blocked, group.length, nodes));
+  }
+  nb::object error = nb::handle(deadlock_type)(deadlock.what());
+  error.attr("groups") = groups;
+  PyErr_SetObject(deadlock_type, error.ptr());
+  throw nb::python_error();
 }
 
 nb::dict run(const nb::dict& input, std::int32_t observed_sm, std::int32_t threads, nb::object progress) {
@@ -356,9 +361,11 @@ nb::dict run(const nb::dict& input, std::int32_t observed_sm, std::int32_t threa
     if (!progress.is_none()) progress(done);
   };
   Outcome out;
-  {
+  try {
     nb::gil_scoped_release release;
     out = Engine(program, observed_sm, threads, poll).run();
+  } catch (const Deadlock& deadlock) {
+    raise(deadlock);
   }
   nb::dict result;
   result["ticks"] = out.end;
@@ -401,6 +408,11 @@ NB_MODULE(_engine, m) {
   m.doc() = "Event engine of gtsim: executes tile graphs that were lowered to demands.";
   m.attr("TICKS_PER_CYCLE") = kTicksPerCycle;
   m.attr("REASONS") = kReasons;
+  deadlock_type = PyErr_NewExceptionWithDoc("gtsim.backend._engine.Deadlock",
+                                            "A run that came to a standstill; `groups` says which nodes wait for what.",
+                                            PyExc_RuntimeError, nullptr);
+  if (deadlock_type == nullptr) throw nb::python_error();
+  m.attr("Deadlock") = nb::handle(deadlock_type);
   m.def("run", &run, nb::arg("program"), nb::arg("observed_sm") = -1, nb::arg("threads") = 1,
         nb::arg("progress") = nb::none(),
         "Execute a program (see backend/compile.py for its layout). Raises ValueError for inconsistent input, RuntimeError "

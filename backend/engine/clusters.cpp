@@ -70,11 +70,7 @@ void Shard::start_cluster(Cluster& cluster) {
     slot.nodes = &cluster.nodes;
     if (slot.remaining == 0) retire(slot, now_);  // this CTA does nothing
   }
-  for (std::int32_t node = 0; node < cluster.nodes.existing(); ++node) {
-    const NodeState& state = cluster.nodes[node];
-    const Place place = cluster.places[static_cast<std::size_t>(t.cta[static_cast<std::size_t>(state.at)])];
-    if (state.missing == 0) ready_.push_back({place.sm * chip_.machine.ctas_per_sm + place.slot, node, now_});
-  }
+  begin_first(slot_at(cluster.places[0]));
 }
 
 // One piece (the last one?) of the work of `stage` on other SMs; returns when it ends.

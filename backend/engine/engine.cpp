@@ -79,8 +79,7 @@ Outcome Engine::run() {
   watch_periods();
   Team(stats_.size()).run([this](std::size_t thread, std::size_t task) { work(thread, task); }, [this]() -> auto& { return next_window(); });
   const auto total = static_cast<std::int32_t>(program_.instance_template.size());
-  if (finished_ < total)
-    throw std::runtime_error("deadlock: " + std::to_string(total - finished_) + " of " + std::to_string(total) + " CTAs cannot finish");
+  if (finished_ < total) report_deadlock();
   return outcome();
 }
 
@@ -152,13 +151,13 @@ Outcome Engine::outcome() {
   out.nodes = total.nodes;
   out.busy = total.busy;
   out.queued = total.queued;
-  out.busy.push_back(total.dram_busy);
   out.events = memory_.events;
   for (const Shard& shard : shards_) {
     out.end = std::max(out.end, shard.end);
     out.events += shard.events;
     out.spans.insert(out.spans.end(), shard.spans.begin(), shard.spans.end());
   }
+  out.busy.push_back(memory_.memory.dram_busy_until(out.end));
   out.end += out.skipped_time;
   return std::move(out);
 }

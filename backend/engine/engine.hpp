@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "clusters.hpp"
+#include "deadlock.hpp"
 #include "memory_side.hpp"
 #include "program.hpp"
 #include "shard.hpp"
@@ -54,6 +55,7 @@ class Engine {
   void at_grid_barrier(const ChipMessage& message);
   void place_clusters(Tick when);
   void member_ended(Slot& slot, Tick when);
+  [[noreturn]] void report_deadlock() const;
   void watch_periods();
   void note_retired(Tick now);
   Mark mark(Tick now) const;

@@ -81,6 +81,8 @@ class MemorySystem {
   }
 
   Tick dram_busy() const { return dram_busy_; }
+  // The same without what is left to write back at `end`, the end of the run: the channels are busy from then on.
+  Tick dram_busy_until(Tick end) const { return dram_busy_ - std::max<Tick>(dram_free_ - end, 0); }
   void add_dram_busy(Tick work) { dram_busy_ += work; }
 
  private:

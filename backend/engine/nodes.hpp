@@ -54,6 +54,14 @@ class Nodes {
     return first < 0 ? -1 : first + at - shape_->repeats[static_cast<std::size_t>(repeat)].first;
   }
 
+  // The same for those who only look: -1 also if the run does not exist yet.
+  std::int32_t find(std::int32_t repeat, std::int32_t run, std::int32_t at) const {
+    if (run == 0) return at;
+    const Repeated& r = repeats_[static_cast<std::size_t>(repeat)];
+    const Cell& cell = r.cells[static_cast<std::size_t>(run) & (r.cells.size() - 1)];
+    return cell.run == run && cell.left > 0 ? cell.first + at - shape_->repeats[static_cast<std::size_t>(repeat)].first : -1;
+  }
+
   // An edge to node `at` of every run of `repeat` is released: runs to come will see it when they begin to exist.
   void release_later(std::int32_t repeat, std::int32_t at, std::uint8_t reason, Tick when) {
     repeats_[static_cast<std::size_t>(repeat)].early.push_back({at, reason, when});

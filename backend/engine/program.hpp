@@ -115,6 +115,7 @@ struct Template {
   std::int32_t nodes;
   std::vector<NodeInfo> info;  // [nodes]
   std::vector<Edge> edges;
+  std::vector<std::int32_t> first;  // nodes without incoming edges, in the order in which they begin
   std::vector<std::int32_t> tile_ptr, tile_buffer, tile_column, tile_extent;
   std::vector<std::int64_t> tile_offset, tile_step;  // tile_step: from a run to the next; empty without repeats
   std::int32_t rank;

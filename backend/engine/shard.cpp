@@ -60,8 +60,23 @@ void Shard::start_instance(Slot& slot, std::int32_t instance) {
   slot.remaining = slot.own.total();
   chip_.outcome.instance_start[i] = now_;
   chip_.outcome.instance_sm[i] = slot.sm;
-  for (std::int32_t node = 0; node < slot.own.existing(); ++node)
-    if (slot.own[node].missing == 0) ready_.push_back({place_of(slot), node, now_});
+  begin_first(slot);
+}
+
+// The nodes of the instance in `slot` that wait for nothing are ready.
+void Shard::begin_first(Slot& slot) {
+  const Template& t = *slot.shape;
+  for (const std::int32_t at : t.first) {
+    const std::int32_t repeat = t.info[static_cast<std::size_t>(at)].repeat;
+    std::int32_t place = place_of(slot);
+    if (slot.cluster != nullptr) {
+      const Place& there = slot.cluster->places[static_cast<std::size_t>(t.cta[static_cast<std::size_t>(at)])];
+      place = there.sm * chip_.machine.ctas_per_sm + there.slot;
+    }
+    ready_.push_back({place, at, now_});
+    if (repeat < 0) continue;
+    for (std::int32_t run = 1; run < slot.nodes->times(repeat); ++run) ready_.push_back({place, slot.nodes->in_run(repeat, run, at), now_});
+  }
 }
 
 // The CTA has ended at `when`, which is not in the future.

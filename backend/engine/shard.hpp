@@ -171,6 +171,7 @@ class Shard {
   void handle(const Event& event);
   void start_instance(Slot& slot, std::int32_t instance);
   void start_cluster(Cluster& cluster);
+  void begin_first(Slot& slot);
   void retire(Slot& slot, Tick when);
   // `node`s are indices of the slot's nodes. `when` may lie in the future: what follows from it then is arranged for that time.
   void release(Slot& slot, std::int32_t node, std::int32_t from, std::int32_t to, Tick when);

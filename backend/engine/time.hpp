@@ -16,4 +16,9 @@ inline Tick scaled(std::int64_t amount, std::int64_t ticks_q16) {
   return static_cast<Tick>((static_cast<Wide>(amount) * ticks_q16) >> 16);
 }
 
+// `part` of `parts` equal parts of a time, rounded down, where the product of both might not fit.
+inline Tick share(Tick whole, std::int64_t part, std::int64_t parts) {
+  return whole / parts * part + whole % parts * part / parts;
+}
+
 }  // namespace gtsim

@@ -122,12 +122,12 @@ void Shard::returned(std::int32_t id, Tick now) {
   const Tick through = reserve(access.port, scaled(state.part(state.piece.sector_bytes), access.port_q16));
   Tick done = through;
   if (access.has_sink) done = std::max(done, reserve(access.sink, scaled(state.part(state.piece.bytes), access.sink_q16)));
-  const Tick nominal = state.first + (state.last - state.first) * (state.chunk + 1) / state.chunks;
+  const Tick nominal = state.first + share(state.last - state.first, state.chunk + 1, state.chunks);
   const std::int32_t pool = access.pool, sm = state.sm;
   // Lines end one after the other while the chunk comes in: on average, in the middle of it.
   const std::int32_t lines = state.part(state.piece.lines);
   const Tick spread = std::max(done, nominal) - now;
-  core(sm).pools[static_cast<std::size_t>(pool)].loads.end(now + spread * (lines + 1) / (2 * lines), lines);
+  core(sm).pools[static_cast<std::size_t>(pool)].loads.end(now + share(spread, lines + 1, 2 * lines), lines);
   if (++state.chunk < state.chunks) {
     queue_.push(std::max(nominal, through), Event::pack(kReturn, 0, id));
   } else {
