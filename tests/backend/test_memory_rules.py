@@ -6,7 +6,7 @@ import pytest
 from gtsim.backend import Result, simulate
 from gtsim.hwconfigs import load_hardware
 
-from .kernels import Kernel, gemm
+from .kernels import PLAIN, Kernel, gemm
 
 HW = load_hardware("h100_sxm")
 LINE = 128
@@ -56,6 +56,26 @@ def test_lines_in_flight_bound_the_rate() -> None:
     fast = loads(64, overrides={**flat, "tma.inflight_lines": 64})
     assert slow.cycles == pytest.approx(64 * 400, rel=0.1)
     assert fast.cycles == pytest.approx(64 * 400 / 8, rel=0.3)
+
+
+@pytest.mark.parametrize(("lines", "latency"), [(1, 50), (4, 400), (16, 1000), (96, 800)])
+@pytest.mark.parametrize("pool", ["tma", "lsu"])
+def test_credits_bound_the_bandwidth_to_lines_over_latency(pool: str, lines: int, latency: int) -> None:
+    """C lines in flight, each L cycles on its way: C x 128 / L bytes a cycle, as long as the port is faster."""
+    count = 40 * lines
+    kernel = Kernel(smem_bytes=200000)
+    x, f = kernel.b.tensor("x", (count, 64), "float16"), kernel.b.buffer("f", (count, 64), "float16", scope="fragment")
+    if pool == "tma":
+        kernel.t.node("tma_load", [0], reads=[x.tile()], writes=[kernel.b.buffer("s", (4, 64), "float16", scope="shared").tile()])
+    else:
+        kernel.t.node("global_load", [0], reads=[x.tile()], writes=[f.tile()])
+    free = {"resources.issue.rate_per_cycle": 1000000, "tma.launch_cycles": 0, "tma.issue_cycles": 0, "dram.latency_cycles": 0,
+            "dram.peak_gbs": 100000.0, "l2.latency_near_cycles": latency, "l2.latency_far_cycles": latency,
+            "resources.l2_to_sm.rate_per_cycle": 100000, "resources.smem.rate_per_cycle": 100000,
+            "tma.inflight_lines": lines, "lsu.inflight_sectors": 4 * lines}  # fmt: skip
+    kernel.b.add_instances(kernel.t, [(0, 0, 0)])
+    result = simulate(kernel.b.build(check=False), "h100_sxm", overrides={**PLAIN, **free}, fidelity="line")
+    assert count * LINE / result.cycles == pytest.approx(lines * LINE / latency, rel=0.04)
 
 
 def test_dram_bandwidth_bounds_a_stream() -> None:
