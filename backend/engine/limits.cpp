@@ -16,14 +16,14 @@ void within(bool ok, const char* what) {
 }
 
 bool rate(std::int64_t q16) { return q16 >= 0 && q16 <= kMostQ16; }
-bool span(Tick ticks) { return ticks >= 0 && ticks <= kLongest; }
+bool duration(Tick ticks) { return ticks >= 0 && ticks <= kLongest; }
 bool near_zero(std::int64_t elements) { return elements >= -kMostElements && elements <= kMostElements; }
 
 void check_machine(const Machine& m) {
   within(rate(m.l2_q16) && rate(m.l2_write_q16) && rate(m.dram_q16) && rate(m.dram_turn_q16), "ticks a byte");
-  within(span(m.l2_near) && span(m.l2_far) && span(m.dram_latency), "latencies of L2 and DRAM");
-  within(span(m.kernel_launch) && span(m.cta_gap) && span(m.cta_dispatch) && span(m.grid_wait) && span(m.grid_sync), "launch times");
-  within(std::all_of(m.place_free.begin(), m.place_free.end(), span), "place_free");
+  within(duration(m.l2_near) && duration(m.l2_far) && duration(m.dram_latency), "latencies of L2 and DRAM");
+  within(duration(m.kernel_launch) && duration(m.cta_gap) && duration(m.cta_dispatch) && duration(m.grid_wait) && duration(m.grid_sync), "launch times");
+  within(std::all_of(m.place_free.begin(), m.place_free.end(), duration), "place_free");
   within(m.l2_capacity >= 0 && m.l2_capacity <= std::int64_t{1} << 50, "l2_capacity");
   for (const std::int64_t lines : m.pool_lines) within(lines >= 0 && lines <= std::int64_t{1} << 50, "pool_lines");
 }
@@ -105,10 +105,8 @@ double cost(const Program& p, const Template& t, std::size_t node) {
   for (std::int32_t s = demand.stage_begin; s < demand.stage_end; ++s) {
     const Stage& stage = p.stages[static_cast<std::size_t>(s)];
     total += static_cast<double>(stage.latency);
-    for (std::int32_t u = stage.uses_begin; u < stage.remote_end; ++u) {
-      const Use& use = p.uses[static_cast<std::size_t>(u)];
-      total += static_cast<double>(use.piece) * (stage.subops - 1) + static_cast<double>(use.last);
-    }
+    for (const std::span<const Use> uses : {stage.uses, stage.remote})
+      for (const Use& use : uses) total += static_cast<double>(use.piece) * (stage.subops - 1) + static_cast<double>(use.last);
     if (stage.kind != StageKind::kMemory) continue;
     const MemoryAccess& access = p.memory[static_cast<std::size_t>(stage.memory)];
     total += cost(p, access, size_of(p, t, static_cast<std::size_t>(t.tile_ptr[node] + access.tile)));
@@ -129,10 +127,10 @@ void check_limits(const Program& p) {
   check_machine(p.machine);
   within(p.tensors.size() < std::size_t{1} << 16, "number of tensors");
   for (const Tensor& t : p.tensors) check_tensor(t);
-  for (const Use& use : p.uses) within(span(use.last), "use_ticks");
-  for (const Stage& s : p.stages) within(span(s.latency), "stage latency");
+  for (const Use& use : p.uses) within(duration(use.last), "use_ticks");
+  for (const Stage& s : p.stages) within(duration(s.latency), "stage latency");
   for (const MemoryAccess& a : p.memory)
-    within(rate(a.front_q16) && rate(a.port_q16) && rate(a.sink_q16) && span(a.launch), "memory access");
+    within(rate(a.front_q16) && rate(a.port_q16) && rate(a.sink_q16) && duration(a.launch), "memory access");
   std::vector<std::vector<double>> work;
   for (const Template& t : p.templates) {
     within(std::all_of(t.tile_offset.begin(), t.tile_offset.end(), near_zero), "tile_offset");
