@@ -11,6 +11,8 @@ from ..errors import SimulationError
 
 #: Bits of K that one instruction takes in a row (PTX ISA: wgmma k16 for 16-bit, k32 for 8-bit, k8 for tf32 types).
 WGMMA_K_BITS = 256
+#: Instructions around those of a group: fence, commit, descriptor moves (assumed).
+FRAME_INSTRUCTIONS = 4
 #: FLOP of mma.sync m16n8k16, the shape whose interval the hardware files state.
 MMA_REFERENCE_FLOP = 2 * 16 * 8 * 16
 #: Names of the rate classes in the hardware files.
@@ -58,7 +60,8 @@ def skipped(node: Node) -> int:
 
 @demand("wgmma")
 def wgmma(node: Node, hw: Hardware) -> Demand:
-    """Interval of an instruction = max(N/2, operand fetch); fetch of SS is (64 + N) rows of 32 bytes (PARAMETERS formula 1)."""
+    """Interval of an instruction = max(N/2, operand fetch); fetch of SS is (64 + N) rows of 32 bytes (PARAMETERS formula 1).
+    The tensor cores start with the first instruction (PTX ISA: wgmma.mma_async is asynchronous), the others issue meanwhile."""
     if not hw.wgmma.supported:
         raise SimulationError(f"{hw.name} has no wgmma ({node.label()}). Compile the kernel for {hw.chip.arch}.")
     register_a = bool(node.attrs.get("a_register", False))
@@ -73,8 +76,9 @@ def wgmma(node: Node, hw: Hardware) -> Demand:
     tail = hw.wgmma.tail_rs_cycles if register_a else hw.wgmma.tail_cycles
     return Demand(
         [
-            warp({"issue": len(node.warps) * (count + 4)}, hold_cycles=setup + issue),
-            unit({"tensor": flop16(node, hw, count * 2 * m * n * k / skip), "smem": operands}, latency_cycles=tail, pieces=count),
+            warp({"issue": len(node.warps) * (FRAME_INSTRUCTIONS + 1)}, hold_cycles=setup + issue),
+            unit({"tensor": flop16(node, hw, count * 2 * m * n * k / skip), "smem": operands,
+                  "issue": len(node.warps) * (count - 1)}, latency_cycles=tail, pieces=count),
         ]
     )
 

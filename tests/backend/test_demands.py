@@ -59,6 +59,15 @@ def test_wgmma_from_shared_memory_is_bound_by_operand_fetch_at_small_n(n: int) -
     assert wgmma(n, register_a=True) == pytest.approx(64 * n / 2, rel=0.03)
 
 
+def test_tensor_cores_start_with_the_first_wgmma_of_a_group() -> None:
+    kernel = Kernel()
+    attrs = {"m": 64, "n": 256, "k": 16 * 64, "dtype": "float16", "instruction": "m64n256k16", "instructions": 64, "setup": False}
+    kernel.t.node("wgmma", range(4), attrs=attrs)
+    run = kernel.run(overrides={"wgmma.issue_cycles": 0, "wgmma.tail_cycles": 0, "chip.sm_count": 1, "chip.gpc_sms": [1]})
+    assert run.cycles == pytest.approx(64 * 128 + 5, abs=1)  # 4 instructions around the group, and the first one of it
+    assert run.utilization["issue"] * run.cycles == pytest.approx(64 + 4, abs=0.1)  # the others take their slots meanwhile
+
+
 def test_fp8_takes_twice_the_depth_in_the_same_time() -> None:
     assert wgmma(128, dtype="float8_e4m3fn", k=32) == wgmma(128)
 
