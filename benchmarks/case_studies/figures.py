@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from xml.sax.saxutils import escape
@@ -19,8 +20,11 @@ def bars(path: str | Path, title: str, unit: str, groups: Mapping[str, Mapping[s
         title, unit: what is shown and in which unit, for the caption.
         groups: label under the group -> series -> value; None leaves a gap.
         series: the order of the bars and of the legend.
+
+    Raises:
+        ValueError: the largest value is not above 0.
     """
-    top = max((v for g in groups.values() for v in g.values() if v is not None), default=1.0) * 1.05
+    top = _round_up(max((v for g in groups.values() for v in g.values() if v is not None), default=1.0))
     wide = len(series) * BAR + GAP
     width = max(LEFT + len(groups) * wide + 16, LEFT + 150 * len(series))
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{HEIGHT + TOP + 46}" font-family="sans-serif" '
@@ -33,7 +37,7 @@ def bars(path: str | Path, title: str, unit: str, groups: Mapping[str, Mapping[s
         value = top * tick / 4
         y = TOP + HEIGHT * (1 - tick / 4)
         out.append(f'<line x1="{LEFT}" x2="{width - 8}" y1="{y:.1f}" y2="{y:.1f}" stroke="#dddddd"/>'
-                   f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{value:.0f}</text>')
+                   f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{value:g}</text>')
     for g, (label, values) in enumerate(groups.items()):
         x = LEFT + GAP / 2 + g * wide
         for i, name in enumerate(series):
@@ -47,3 +51,9 @@ def bars(path: str | Path, title: str, unit: str, groups: Mapping[str, Mapping[s
             out.append(f'<text x="{x + len(series) * BAR / 2:.1f}" y="{TOP + HEIGHT + 15 + 13 * line}" text-anchor="middle">'
                        f"{escape(part)}</text>")
     Path(path).write_text("\n".join([*out, "</svg>", ""]), encoding="utf-8")
+
+
+def _round_up(value: float) -> float:
+    """The next number of 1, 2, 4, 10, 20, ..."""
+    power = 10.0 ** math.floor(math.log10(value))
+    return next(n * power for n in (1, 2, 4, 10) if n * power >= value)
