@@ -103,4 +103,5 @@ def _select(t: Template, keep: Any, edges: _Edges) -> Template:
     for column, name in enumerate(("edge_dst", "edge_kind", "edge_reason", "edge_label"), start=1):
         arrays[name] = rows[:, column]
     arrays["edge_each"] = np.zeros(len(rows), dtype=bool)
-    return replace(t, **{k: np.asarray(v).astype(TEMPLATE_ARRAYS[k][0]) for k, v in arrays.items()})
+    arrays = {k: np.asarray(v).astype(TEMPLATE_ARRAYS[k][0]) for k, v in arrays.items()}
+    return replace(t, **arrays)
