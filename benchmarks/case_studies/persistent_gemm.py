@@ -19,7 +19,7 @@ def persistent_gemm(M=4096, N=4096, K=4096, workers=132, block_M=128, block_N=12
                 for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=num_stages):
                     T.copy(A[row * block_M, k * block_K], a_s)
                     T.copy(B[column * block_N, k * block_K], b_s)
-                    T.gemm(a_s, b_s, acc, transpose_B=True)
+                    T.gemm(a_s, b_s, acc, transpose_B=True, policy=T.GemmWarpPolicy.FullRow)  # rows are split
                 if silu:
                     for i, j in T.Parallel(block_M, block_N):
                         acc[i, j] = acc[i, j] * 0.5 + acc[i, j] * 0.5 * T.tanh(acc[i, j] * 0.5)

@@ -50,3 +50,11 @@ def test_operands_in_shared_memory_are_what_keeps_pingpong_from_winning_on_the_s
 
     assert gain(256) > 0.02
     assert gain(128) < 0.01
+
+
+def test_tilelang_kernels_agree_with_their_graphs(case_study) -> None:
+    pytest.importorskip("tilelang")
+    p = case_study("pipelines")
+    for organisation in ("cooperative", "pingpong"):
+        graph = p.utilisation(organisation, p.SMALL, "h100_sxm", stages=4)
+        assert p.tilelang_utilisation(organisation) == pytest.approx(graph, abs=5)
