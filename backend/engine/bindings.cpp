@@ -297,7 +297,7 @@ Program program_of(const nb::dict& d) {
   in_range(signals, 0, 4, "signals");
   for (std::size_t i = 0; i < demands.size(); i += 3) {
     require(demands[i] >= 0 && demands[i] <= demands[i + 1] && static_cast<std::size_t>(demands[i + 1]) <= p.stages.size() &&
-                demands[i + 1] - demands[i] <= kMostBytes / 4 && demands[i + 2] >= 0 && demands[i + 2] <= demands[i + 1] - demands[i],
+                demands[i + 1] - demands[i] <= kMostStages && demands[i + 2] >= 0 && demands[i + 2] <= demands[i + 1] - demands[i],
             "demands");
     for (std::int32_t s = demands[i]; s < demands[i + 1]; ++s)
       require((p.stages[static_cast<std::size_t>(s)].kind == StageKind::kWarp) == (s - demands[i] < demands[i + 2]), "warp stages come first");

@@ -42,7 +42,7 @@ class Blocked {
   // The first of those that exist; at = -1 if there is none.
   Key first() const {
     for (std::int32_t i = 0; i < nodes_.existing(); ++i)
-      if (nodes_[i].begun == kNever) return {nodes_[i].at, nodes_[i].run};
+      if (nodes_[i].waits()) return {nodes_[i].at, nodes_[i].run};
     return {-1, 0};
   }
 
@@ -50,7 +50,7 @@ class Blocked {
     const std::int32_t repeat = t_.info[static_cast<std::size_t>(key.at)].repeat;
     if (repeat >= 0 && key.run > nodes_.newest(repeat)) return true;
     const std::int32_t i = repeat < 0 ? key.at : nodes_.find(repeat, key.run, key.at);
-    return i >= 0 && nodes_[i].begun == kNever;
+    return i >= 0 && nodes_[i].waits();
   }
 
   std::int32_t missing(Key key) const {

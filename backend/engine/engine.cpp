@@ -41,7 +41,7 @@ Engine::Engine(const Program& program, std::int32_t observed_sm, std::int32_t th
     for (Stats& stats : stats_) stats.emplace_back(static_cast<std::size_t>(t.nodes));
     auto& nodes = chip_.fresh.emplace_back();
     for (const NodeInfo& info : t.info)
-      nodes.push_back({0, 0, kNever, 0, info.in_degree, 0, 0, 0, static_cast<std::int32_t>(nodes.size()), 0});
+      nodes.push_back({0, 0, info.in_degree, static_cast<std::int32_t>(nodes.size()), 0, 0, 0, 0});
   }
   Outcome& out = chip_.outcome;
   const std::size_t instances = program.instance_template.size();

@@ -73,7 +73,7 @@ void Shard::arbitrate(std::int32_t sm, Tick now) {
     Slot& slot = slot_at(c.place);
     NodeState& state = (*slot.nodes)[c.node];
     const Stage& stage = stage_of(slot, state);
-    if (state.begun == kNever) state.begun = now;
+    if (state.when == kNever) state.when = now;
     if (c.blocked_on >= 0) servers.add_queued(c.blocked_on, now - c.since);
     const Tick longest = occupy(slot, state, stage, now);
     here.last_age = c.age;

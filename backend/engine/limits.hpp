@@ -11,6 +11,7 @@ inline constexpr std::int32_t kMostIndex = 0xFFFFFF;                 // of a col
 inline constexpr double kMostRequests = 1 << 22;                     // of one access
 inline constexpr double kMostEager = 1 << 24;                        // operations of a CTA that exist from its start
 inline constexpr std::int32_t kMostPieces = 127;                     // of one stage
+inline constexpr std::int32_t kMostStages = 100;                     // of one demand
 inline constexpr std::int32_t kMostBytes = 1 << 16;                  // of a line, a sector or a request
 
 // Throws std::invalid_argument for numbers out of range, std::runtime_error for a run that would take too long.

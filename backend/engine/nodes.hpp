@@ -10,25 +10,28 @@
 
 namespace gtsim {
 
+// One node of an instance. Small, because there are many and the one that an edge leads to is seldom in the cache: a time is kept
+// only as long as it is needed.
 struct NodeState {
   Tick ordered;          // when program order reached it, then when it became ready
-  Tick ready;            // the latest release so far; releases may lie in the future
-  Tick begun, done;      // first service; end of the warps' part
+  Tick when;             // the latest release so far (it may lie in the future), then first service, then the end of the warps' part
   std::int32_t missing;  // unreleased incoming edges
-  std::int16_t stage;
-  std::int8_t subop, reason;  // reason of the latest release
   std::int32_t at, run;  // node of the template; which run of its loop body
+  std::int8_t stage, subop, reason;  // reason of the latest release
 
-  // One edge is released at `when`; true if it was the last one missing.
-  bool arrive(std::uint8_t why, Tick when) {
-    if (why == kProgramOrder) ordered = when;
-    if (when >= ready) {
-      ready = when;
+  // One edge is released at `now`; true if it was the last one missing.
+  bool arrive(std::uint8_t why, Tick now) {
+    if (why == kProgramOrder) ordered = now;
+    if (now >= when) {
+      when = now;
       reason = static_cast<std::int8_t>(why);
     }
     return --missing <= 0;
   }
+  // It has not been served yet.
+  bool waits() const { return missing > 0 || when == kNever; }
 };
+static_assert(sizeof(NodeState) == 32);
 
 class Nodes {
  public:

@@ -122,17 +122,17 @@ void Shard::arrive(Slot& slot, std::int32_t node, std::uint8_t reason, Tick when
   NodeState& state = (*slot.nodes)[node];
   if (!state.arrive(reason, when)) return;
   if (state.reason != kProgramOrder)
-    stats_of(slot, state).wait[static_cast<std::size_t>(state.reason)] += state.ready - std::max(state.ordered, slot.start);
+    stats_of(slot, state).wait[static_cast<std::size_t>(state.reason)] += state.when - std::max(state.ordered, slot.start);
   std::int32_t place = place_of(slot);
   if (slot.cluster != nullptr) {
     const Place& at = slot.cluster->places[static_cast<std::size_t>(slot.shape->cta[static_cast<std::size_t>(state.at)])];
     place = at.sm * chip_.machine.ctas_per_sm + at.slot;
   }
   // What needs no resource has no rival: it may begin ahead of its time.
-  if (state.ready == now_ || info_of(slot, state).demand.free) {
-    ready_.push_back({place, node, state.ready});
+  if (state.when == now_ || info_of(slot, state).demand.free) {
+    ready_.push_back({place, node, state.when});
   } else {
-    queue_.push(state.ready, Event::pack(kBegin, place, node));
+    queue_.push(state.when, Event::pack(kBegin, place, node));
   }
 }
 
@@ -147,8 +147,9 @@ void Shard::drain() {
 void Shard::begin(Slot& slot, std::int32_t node, Tick when) {
   NodeState& state = (*slot.nodes)[node];
   const Demand& demand = info_of(slot, state).demand;
+  state.when = kNever;  // no service yet
   if (demand.signal != GridSignal::kNone && held(slot, node, demand.signal)) return;
-  state.ordered = when;  // from here on: when it became ready
+  state.ordered = when;
   if (demand.warp_stages == 0) warps_go_on(slot, node, when);
   if (demand.stage_begin == demand.stage_end) {
     complete(slot, node, when);
@@ -206,7 +207,7 @@ void Shard::run_stage(Slot& slot, std::int32_t node, Tick when) {
 // The last piece of a warp stage works from `start` to `end`.
 void Shard::warp_work(Slot& slot, std::int32_t node, Tick start, Tick end_time) {
   NodeState& state = (*slot.nodes)[node];
-  if (state.begun == kNever) state.begun = start;
+  if (state.when == kNever) state.when = start;
   const Tick latency = stage_of(slot, state).latency;
   if (state.stage + 1 == info_of(slot, state).demand.warp_stages) warps_go_on(slot, node, end_time);
   next_stage(slot, node, end_time + latency);
@@ -215,12 +216,13 @@ void Shard::warp_work(Slot& slot, std::int32_t node, Tick start, Tick end_time) 
 // The last stage that holds the warps ends at `when`: they go on.
 void Shard::warps_go_on(Slot& slot, std::int32_t node, Tick when) {
   NodeState& state = (*slot.nodes)[node];
-  if (state.begun == kNever) state.begun = when;
-  state.done = when;
+  const Tick begun = state.when == kNever ? when : state.when;
+  state.when = when;
   NodeStats& s = stats_of(slot, state);
-  s.queue += state.begun - state.ordered;
-  s.service += when - state.begun;
+  s.queue += begun - state.ordered;
+  s.service += when - begun;
   ++s.count;
+  if (slot.sm == chip_.observed_sm) begun_.push_back({place_of(slot), node, begun});
   const NodeInfo& info = info_of(slot, state);
   if (info.demand.signal == GridSignal::kTrigger) {
     Tick& trigger = chip_.outcome.instance_trigger[static_cast<std::size_t>(slot.instance)];
@@ -239,11 +241,17 @@ void Shard::next_stage(Slot& slot, std::int32_t node, Tick when) {
   }
 }
 
+// Record when the node that completes at `done` was ready, began and let its warps go on.
+void Shard::note_span(const Slot& slot, std::int32_t node, const NodeState& state, Tick done) {
+  const auto mine = std::find_if(begun_.begin(), begun_.end(), [&](const Ready& r) { return r.place == place_of(slot) && r.node == node; });
+  spans.push_back({slot.sm, slot.instance, state.at, state.run, state.ordered, mine->when, state.when, done});
+  begun_.erase(mine);
+}
+
 void Shard::complete(Slot& slot, std::int32_t node, Tick when) {
   const NodeState state = (*slot.nodes)[node];
-  stats_of(slot, state).latency += when - state.done;
-  if (slot.sm == chip_.observed_sm)
-    spans.push_back({slot.sm, slot.instance, state.at, state.run, state.ordered, state.begun == kNever ? state.ordered : state.begun, state.done, when});
+  stats_of(slot, state).latency += when - state.when;
+  if (slot.sm == chip_.observed_sm) note_span(slot, node, state, when);
   const NodeInfo& info = info_of(slot, state);
   release(slot, node, info.issue_end, info.edge_end, when);
   if (state.run > 0) slot.nodes->leave(info.repeat, state.run);

@@ -182,6 +182,7 @@ class Shard {
   void run_stage(Slot& slot, std::int32_t node, Tick when);
   void next_stage(Slot& slot, std::int32_t node, Tick when);
   void complete(Slot& slot, std::int32_t node, Tick when);
+  void note_span(const Slot& slot, std::int32_t node, const NodeState& state, Tick done);
   void warp_work(Slot& slot, std::int32_t node, Tick start, Tick end);
   void warps_go_on(Slot& slot, std::int32_t node, Tick when);
 
@@ -211,6 +212,7 @@ class Shard {
   std::vector<Transfer> transfers_;
   std::vector<std::int32_t> free_transfers_;
   std::vector<Ready> ready_;
+  std::vector<Ready> begun_;  // on the observed SM: nodes that have not completed, and when they began
   std::vector<Piece> scratch_;
   std::vector<std::vector<PieceCache>> piece_cache_;  // [templates][tiles]
   Tick now_ = 0, until_ = 0;
