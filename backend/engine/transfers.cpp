@@ -142,7 +142,7 @@ void Shard::returned(std::int32_t id, Tick now) {
       next_stage(slot, node, finish);
     }
   }
-  pump(sm, pool);
+  if (!core(sm).pools[static_cast<std::size_t>(pool)].loading.empty()) pump(sm, pool);
 }
 
 // A chunk of a store leaves the SM: out of its memory, through the unit that makes requests and the port, on to the L2. The store
