@@ -284,6 +284,28 @@ def _split(block: list[int], bits: int, most: int, spill: int) -> None:
         block[d] //= 2
 
 
+def _memory(hw: Hardware, clock_mhz: float) -> dict[str, Any]:
+    """Slices of the L2 and channels of the DRAM, for the engine."""
+    l2, dram = hw.l2, hw.dram
+    gpc_sms = gpcs(hw)
+    sides = [gpc * l2.partitions // len(gpc_sms) for gpc in range(len(gpc_sms))]
+    return {
+        "l2_slices": l2.slices,
+        "l2_partitions": l2.partitions,
+        "l2_folded_hash": int(l2.hash == "xor"),
+        "l2_remote_copy": int(l2.remote_copy),
+        "l2_mshr_per_slice": l2.mshr_per_slice,
+        "l2_coalescer_sms": l2.coalescer_sms if l2.coalescer else 1,
+        "l2_side": np.repeat(np.array(sides, dtype=np.int32), gpc_sms),
+        "dram_channels": dram.channels,
+        "dram_banks": dram.banks,
+        "dram_row_lines": max(1, dram.row_bytes // l2.line_bytes),
+        "dram_activate": ticks(dram.activate_ns * clock_mhz / 1e3),
+        "dram_precharge": ticks(dram.precharge_ns * clock_mhz / 1e3),
+        "dram_row_cycle": ticks(dram.row_cycle_ns * clock_mhz / 1e3),
+    }
+
+
 def compile_program(
     graph: KernelGraph,
     hw: Hardware,
@@ -336,11 +358,12 @@ def compile_program(
         "l2_q16": q16(1 / hw.resources["l2"].rate_per_cycle),
         "dram_q16": q16(cycles_per_byte),
         "dram_turn_q16": q16(cycles_per_byte * hw.dram.turnaround_fraction),
-        "l2_capacity": int(hw.l2.capacity_bytes * hw.l2.usable_fraction),
-        "l2_foreign": int(hw.l2.capacity_bytes * hw.l2.usable_fraction * hw.l2.dirty_at_start),
+        "l2_capacity": hw.l2.capacity_bytes,
+        "l2_foreign": int(hw.l2.capacity_bytes * hw.l2.dirty_at_start),
         "l2_near": ticks(hw.l2.latency_near_cycles),
         "l2_far": ticks(hw.l2.latency_far_cycles),
         "dram_latency": ticks(hw.dram.latency_cycles),
+        **_memory(hw, clock_mhz),
         "pool_lines": np.array(
             [hw.tma.inflight_lines if hw.tma.supported else 1, hw.lsu.inflight_sectors * hw.l2.sector_bytes // line],
             dtype=np.int64,

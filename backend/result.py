@@ -14,13 +14,15 @@ RESULT_SCHEMA = 1
 
 @dataclass(frozen=True)
 class Traffic:
-    """Bytes moved at each level, and the share of L2 requests that hit."""
+    """Bytes moved at each level, the share of L2 requests that hit, and the bytes that the L2 was spared because their lines were
+    under way for the other SM of the pair."""
 
     l2_read_bytes: int
     l2_written_bytes: int
     dram_read_bytes: int
     dram_written_bytes: int
     l2_hit_rate: float
+    l2_coalesced_bytes: int = 0
 
 
 @dataclass(frozen=True)

@@ -162,7 +162,7 @@ def _result(
     busy, queued = raw["busy"].tolist(), raw["queued"].tolist()
     utilization = {n: busy[i] / (counts[hw.resources[n].scope] * end) for i, n in enumerate(names)}
     utilization["dram"] = busy[-1] / end
-    l2_read, l2_written, dram_read, dram_written, hits, requests = raw["traffic"].tolist()
+    l2_read, l2_written, dram_read, dram_written, hits, requests, coalesced = raw["traffic"].tolist()
     lifetimes = (raw["instance_end"] - raw["instance_start"]).astype(np.float64)
     by_template = np.bincount(graph.instances.template, weights=lifetimes, minlength=len(graph.templates))
     roles = role_times(graph, raw["nodes"], by_template)
@@ -196,7 +196,7 @@ def _result(
         cta_cycles=float(lifetimes.mean()) / TICKS_PER_CYCLE,
         utilization=utilization,
         queued_cycles={n: queued[i] / ctas / TICKS_PER_CYCLE for i, n in enumerate(names)},
-        traffic=Traffic(l2_read, l2_written, dram_read, dram_written, hits / requests if requests else 0.0),
+        traffic=Traffic(l2_read, l2_written, dram_read, dram_written, hits / requests if requests else 0.0, coalesced),
         roles=roles,
         operations=operations(graph, raw["nodes"], TICKS_PER_CYCLE),
         bound_by=bound_by(utilization, roles),

@@ -55,6 +55,9 @@ class Hardware(Table):
         for name, scope in FIXED_SCOPES.items():
             if self.resources[name].scope != scope:
                 raise ValueError(f"resources.{name}.scope is {self.resources[name].scope!r}, and must be {scope!r}")
+        if self.dram.channels % (groups := self.l2.slices // self.l2.partitions):
+            raise ValueError(f"dram.channels = {self.dram.channels} do not share out over the {groups} slices of a partition "
+                             f"(l2.slices = {self.l2.slices}, l2.partitions = {self.l2.partitions}); use a multiple")
         return self
 
     @property

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from .fields import Count, CountOrNone, Cycles, Fraction, Identifier, Microseconds, OptionalUnit, Rate, Share, Table
+from .fields import Count, CountOrNone, Cycles, Fraction, Identifier, Microseconds, Nanoseconds, OptionalUnit, Rate, Share, Table
 
 
 class Chip(Table):
@@ -165,18 +165,28 @@ class L2(Table):
     """L2 cache; its bandwidth is resources.l2."""
 
     capacity_bytes: Count = Field(description="capacity, bytes")
-    usable_fraction: Fraction = Field(description="of the capacity that holds distinct lines")
     line_bytes: Count = Field(description="line, bytes")
     sector_bytes: Count = Field(description="sector, bytes")
     latency_near_cycles: Cycles = Field(description="hit in the SM's own partition, from issue to use")
     latency_far_cycles: Cycles = Field(description="hit in the other partition, from issue to use")
-    dirty_at_start: float = Field(default=0.0, ge=0, le=1, description="share that holds another program's modified lines when "
-                                  "the kernel starts: 0 empty, 1 as after a flush by writing")
+    slices: Annotated[int, Field(gt=0, le=4096)] = Field(description="slices, all partitions; each has its share of capacity and "
+                                                         "bandwidth")
+    partitions: Annotated[int, Field(gt=0, le=32)] = Field(description="partitions; each is near some of the GPCs")
+    hash: Literal["xor", "plain"] = Field(description="what chooses the slice of a line: xor, all address bits folded; plain, "
+                                          "the low ones alone")
+    remote_copy: bool = Field(description="a line read from another partition takes a place in the reader's too")
+    mshr_per_slice: Annotated[int, Field(gt=0, le=2**20)] = Field(description="misses outstanding, lines a slice")
+    coalescer: bool = Field(description="reads of one line by SMs that share a way to the L2 are merged while it is under way")
+    coalescer_sms: Annotated[int, Field(gt=0, le=64)] = Field(description="SMs that share one coalescer")
+    dirty_at_start: float = Field(default=0.0, ge=0, le=1, description="share of it that other programs left modified, evenly "
+                                  "among their other lines, when the kernel starts")
 
     @model_validator(mode="after")
     def _lines_hold_sectors(self) -> "L2":
         if self.line_bytes % self.sector_bytes:
             raise ValueError(f"line_bytes = {self.line_bytes} is not a multiple of sector_bytes = {self.sector_bytes}")
+        if self.slices % self.partitions:
+            raise ValueError(f"slices = {self.slices} do not share out over partitions = {self.partitions}")
         return self
 
 
@@ -187,6 +197,12 @@ class Dram(Table):
     efficiency: Fraction = Field(description="of the peak that streaming reads reach")
     latency_cycles: Cycles = Field(description="L2 miss to data in L2, beyond the L2 hit latency")
     turnaround_fraction: Share = Field(description="of read bandwidth lost when reads and writes are mixed")
+    channels: Annotated[int, Field(gt=0, le=4096)] = Field(description="channels; a multiple of l2.slices / l2.partitions")
+    banks: Annotated[int, Field(gt=0, le=4096)] = Field(description="banks of a channel, each with one row open")
+    row_bytes: Count = Field(description="row of a bank, bytes")
+    activate_ns: Nanoseconds = Field(description="opening a row, until it can be read (tRCD)")
+    precharge_ns: Nanoseconds = Field(description="closing a row (tRP)")
+    row_cycle_ns: Nanoseconds = Field(description="between two activations of one bank, at least (tRC)")
     capacity_gb: Rate = Field(description="capacity, GB")
 
 

@@ -38,6 +38,30 @@ std::size_t join(std::vector<Use>& uses, std::size_t begin, std::size_t end) {
   return last - begin;
 }
 
+// The slices of the L2 and the DRAM behind them.
+void memory_of(const nb::dict& d, Machine& m) {
+  L2Config& l2 = m.l2_config;
+  l2.slices = small(d, "l2_slices", 1, kMostIndex);
+  l2.partitions = small(d, "l2_partitions", 1, kMostIndex);
+  l2.mshr_per_slice = small(d, "l2_mshr_per_slice", 1, kMostIndex);
+  l2.coalescer_sms = small(d, "l2_coalescer_sms", 1, kMostIndex);
+  l2.folded_hash = integer(d, "l2_folded_hash") != 0;
+  l2.remote_copy = integer(d, "l2_remote_copy") != 0;
+  l2.side = vec<std::int32_t>(d, "l2_side");
+  require(l2.slices % l2.partitions == 0 && l2.partitions <= 32, "l2_partitions");
+  require(l2.side.size() == static_cast<std::size_t>(m.sms), "l2_side");
+  in_range(l2.side, 0, l2.partitions, "l2_side");
+  DramConfig& dram = m.dram;
+  dram.channels = small(d, "dram_channels", 1, kMostIndex);
+  dram.banks = small(d, "dram_banks", 1, kMostIndex);
+  dram.row_lines = small(d, "dram_row_lines", 1, kMostIndex);
+  dram.activate = integer(d, "dram_activate");
+  dram.precharge = integer(d, "dram_precharge");
+  dram.row_cycle = integer(d, "dram_row_cycle");
+  require(dram.channels % (l2.slices / l2.partitions) == 0, "dram_channels");
+  require(dram.activate >= 0 && dram.precharge >= 0 && dram.row_cycle >= 0, "dram timing");
+}
+
 Machine machine_of(const nb::dict& d) {
   Machine m{};
   m.sms = small(d, "sms", 1, 4095);
@@ -62,6 +86,7 @@ Machine machine_of(const nb::dict& d) {
   m.l2_near = integer(d, "l2_near");
   m.l2_far = integer(d, "l2_far");
   m.dram_latency = integer(d, "dram_latency");
+  memory_of(d, m);
   const auto pools = vec<std::int64_t>(d, "pool_lines");
   require(pools.size() == kPools, "pool_lines");
   std::copy(pools.begin(), pools.end(), m.pool_lines.begin());
@@ -374,7 +399,7 @@ nb::dict run(const nb::dict& input, std::int32_t observed_sm, std::int32_t threa
   result["skipped_ticks"] = out.skipped_time;
   result["bound_ppm"] = out.bound_ppm;
   const Traffic& t = out.traffic;
-  result["traffic"] = array<std::int64_t>({t.l2_read, t.l2_written, t.dram_read, t.dram_written, t.l2_hit, t.l2_requests}, {6});
+  result["traffic"] = array<std::int64_t>({t.l2_read, t.l2_written, t.dram_read, t.dram_written, t.l2_hit, t.l2_requests, t.l2_coalesced}, {7});
   const std::size_t resources = out.busy.size();
   result["busy"] = array(std::move(out.busy), {resources});
   result["queued"] = array(std::move(out.queued), {resources - 1});

@@ -30,7 +30,7 @@ Engine::Engine(const Program& program, std::int32_t observed_sm, std::int32_t th
     : program_(program), machine_(program.machine), poll_(std::move(poll)),
       chip_{program, program.machine, observed_sm, message_time(program.machine), false, std::vector<Tick>(Servers::count(program.machine), 0), {}, {}, {}},
       shard_of_(static_cast<std::size_t>(program.machine.sms)),
-      memory_(program.machine, chip_.free.data(), chip_.forward, shard_of_.size()),
+      memory_(program, chip_.free.data(), chip_.forward, shard_of_.size()),
       stats_(static_cast<std::size_t>(std::max(threads, 1))), placement_(program.machine) {
   chip_.slots.resize(shard_of_.size() * static_cast<std::size_t>(machine_.ctas_per_sm));
   for (std::size_t place = 0; place < chip_.slots.size(); ++place) {

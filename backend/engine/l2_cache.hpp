@@ -1,5 +1,6 @@
 // Fully associative L2 with LRU replacement and write-back, over blocks of any size. A block is a 128-byte line, or in
-// bulk fidelity a piece of a tensor that every access takes whole. `mask` says which sectors of a line are present.
+// bulk fidelity a piece of a tensor that every access takes whole. `mask` says which sectors of a line are present. Copies of a
+// block in other partitions come and go with it; they count in its footprint.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -13,13 +14,14 @@ class L2Cache {
   struct Block {
     std::uint64_t key;
     Tick ready;               // when its data arrives from DRAM
+    Tick copied;              // when its latest copy is in another partition
     std::int32_t older, newer;
     std::int32_t footprint;   // bytes that it takes in the cache
     std::int32_t dirty;       // bytes to write back
-    std::uint32_t mask;
+    std::uint32_t mask, copies;  // copies: partitions other than its own that hold it too
   };
 
-  explicit L2Cache(std::int64_t capacity) : capacity_(capacity) { rehash(1 << 12); }
+  explicit L2Cache(std::int64_t capacity) : capacity_(capacity) { rehash(1 << 8); }
 
   // The block, most recently used now; created empty (mask 0) if absent.
   Block& touch(std::uint64_t key, std::int32_t footprint) {
@@ -33,7 +35,7 @@ class L2Cache {
         at = find(key);
       }
       id = allocate();
-      blocks_[static_cast<std::size_t>(id)] = Block{key, 0, -1, -1, footprint, 0, 0};
+      blocks_[static_cast<std::size_t>(id)] = Block{key, 0, 0, -1, -1, footprint, 0, 0, 0};
       table_[at] = id;
       ++count_;
       used_ += footprint;
@@ -44,17 +46,27 @@ class L2Cache {
 
   std::int64_t used() const { return used_; }
 
-  // Drop the least recently used block if the cache is over capacity; returns the bytes to write back, or -1 if it fits.
-  std::int64_t evict() {
-    if (used_ <= capacity_ || oldest_ < 0 || oldest_ == newest_) return -1;
+  // `block` takes so many bytes more (fewer, if negative).
+  void grow(Block& block, std::int32_t bytes) {
+    block.footprint += bytes;
+    used_ += bytes;
+  }
+
+  struct Evicted {
+    std::uint64_t key;
+    std::int64_t dirty;  // bytes to write back; -1: nothing was dropped
+  };
+  // Drop the least recently used block if the cache is over capacity.
+  Evicted evict() {
+    if (used_ <= capacity_ || oldest_ < 0 || oldest_ == newest_) return {0, -1};
     const std::int32_t id = oldest_;
-    const std::int64_t dirty = blocks_[static_cast<std::size_t>(id)].dirty;
+    const Evicted out{blocks_[static_cast<std::size_t>(id)].key, blocks_[static_cast<std::size_t>(id)].dirty};
     used_ -= blocks_[static_cast<std::size_t>(id)].footprint;
     unlink(id);
     erase(find(blocks_[static_cast<std::size_t>(id)].key));
     free_.push_back(id);
     --count_;
-    return dirty;
+    return out;
   }
 
  private:

@@ -26,8 +26,8 @@ struct Inbox {
 
 class MemorySide {
  public:
-  MemorySide(const Machine& machine, Tick* free, Tick forward, std::size_t shards)
-      : servers(machine, free), memory(machine, servers, traffic), forward_(forward) {
+  MemorySide(const Program& program, Tick* free, Tick forward, std::size_t shards)
+      : servers(program.machine, free), memory(program, servers, traffic), forward_(forward) {
     for (auto& side : inbox) side.resize(shards);
   }
 

@@ -129,6 +129,20 @@ inline constexpr std::uint8_t kProgramOrder = 0;          // reason of an edge
 inline constexpr std::size_t kSynchronisation = 4;        // what waiting for other CTAs and kernels counts as
 inline constexpr std::int64_t kMaxNodes = 0x7FFFFFFF;     // that one instance executes
 
+struct L2Config {
+  std::int32_t slices, partitions;       // of the chip
+  bool folded_hash;                      // all address bits choose the slice, not the low ones alone
+  bool remote_copy;                      // a line read from another partition takes a place in the reader's too
+  std::int32_t mshr_per_slice;           // misses outstanding
+  std::int32_t coalescer_sms;            // SMs whose reads are merged on the way; 1: none
+  std::vector<std::int32_t> side;        // [SMs] the partition that is near
+};
+
+struct DramConfig {
+  std::int32_t channels, banks, row_lines;  // banks of a channel, lines of a row of one bank
+  Tick activate, precharge, row_cycle;
+};
+
 struct Machine {
   std::int32_t sms, subpartitions, ctas_per_sm, line_bytes, sector_bytes;
   std::int32_t cluster_size;                 // CTAs of an instance
@@ -140,8 +154,10 @@ struct Machine {
   std::int64_t l2_q16, l2_write_q16, dram_q16;          // ticks a byte
   std::int64_t dram_turn_q16;                // extra ticks a byte when reads and writes mix evenly
   std::int64_t l2_capacity;                  // bytes
-  std::int64_t l2_foreign;                   // of them, another program's modified lines at the start
+  std::int64_t l2_foreign;                   // of them, modified by other programs before the start; the rest is theirs too
   Tick l2_near, l2_far, dram_latency;
+  L2Config l2_config;
+  DramConfig dram;
   std::array<std::int64_t, kPools> pool_lines;  // lines in flight an SM, a pool each
   Tick kernel_launch, cta_gap, cta_dispatch;
   Tick grid_wait;                            // when the kernels before this one have completed
@@ -170,7 +186,7 @@ struct Program {
 inline constexpr int kReasons = 6;
 
 struct Traffic {
-  std::int64_t l2_read = 0, l2_written = 0, dram_read = 0, dram_written = 0, l2_hit = 0, l2_requests = 0;
+  std::int64_t l2_read = 0, l2_written = 0, dram_read = 0, dram_written = 0, l2_hit = 0, l2_requests = 0, l2_coalesced = 0;
 };
 
 struct NodeStats {

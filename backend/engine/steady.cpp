@@ -71,7 +71,7 @@ void Engine::skip_periods(std::int32_t times, Tick interval) {
   const Mark &now = marks_.back(), &before = marks_[marks_.size() - 1 - kIntervals];
   const auto grow = [&](std::int64_t old, std::int64_t current, std::int64_t& value) { value += gain(old, current, times, kIntervals); };
   Traffic& traffic = memory_.traffic;
-  for (const auto field : {&Traffic::l2_read, &Traffic::l2_written, &Traffic::dram_read, &Traffic::dram_written, &Traffic::l2_hit, &Traffic::l2_requests})
+  for (const auto field : {&Traffic::l2_read, &Traffic::l2_written, &Traffic::dram_read, &Traffic::dram_written, &Traffic::l2_hit, &Traffic::l2_requests, &Traffic::l2_coalesced})
     grow(before.traffic.*field, now.traffic.*field, traffic.*field);
   for (std::size_t r = 0; r < before.busy.size(); ++r) {
     memory_.servers.add_busy(static_cast<std::int32_t>(r), gain(before.busy[r], now.busy[r], times, kIntervals));

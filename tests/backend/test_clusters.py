@@ -112,7 +112,9 @@ def loads(size: int, *, shared: bool, rows: int = 64, **options: Any) -> Result:
 @pytest.mark.parametrize("fidelity", ["bulk", "line"])
 @pytest.mark.parametrize("size", [2, 4])
 def test_a_multicast_reads_the_l2_once(size: int, fidelity: str) -> None:
-    alone, together = (loads(size, shared=s, fidelity=fidelity).traffic for s in (False, True))
+    alone, together = (
+        loads(size, shared=s, fidelity=fidelity, overrides={"l2.coalescer": False}).traffic for s in (False, True)
+    )
     assert alone.l2_read_bytes == size * 64 * 128
     assert together.l2_read_bytes == 64 * 128
     assert together.dram_read_bytes == alone.dram_read_bytes

@@ -41,7 +41,8 @@ def test_a_miss_takes_launch_l2_and_dram_latency() -> None:
 
 
 def test_a_hit_saves_the_dram_latency() -> None:
-    overrides = {"l2.latency_far_cycles": HW.l2.latency_near_cycles, "tma.inflight_lines": 8}
+    flat = {"l2.latency_far_cycles": HW.l2.latency_near_cycles, "dram.activate_ns": 0.0}
+    overrides = {**flat, "tma.inflight_lines": 8}
     miss_hit = loads(2, same=True, overrides=overrides)
     miss_miss = loads(2, overrides=overrides)
     assert miss_hit.traffic.dram_read_bytes == 8 * LINE
@@ -93,7 +94,7 @@ def test_the_port_of_an_sm_bounds_what_one_sm_gets() -> None:
 
 
 def test_a_working_set_over_capacity_is_read_again() -> None:
-    small = loads(16, rows=64, same=True, overrides={"l2.capacity_bytes": 1 << 20, "l2.usable_fraction": 1.0})
+    small = loads(16, rows=64, same=True, overrides={"l2.capacity_bytes": 1 << 20, "l2.remote_copy": False})
     assert small.traffic.dram_read_bytes == 64 * LINE
     kernel = Kernel()
     x, s = kernel.b.tensor("x", (64 * 32, 64), "float16"), kernel.b.buffer("s", (64, 64), "float16", scope="shared")
@@ -102,8 +103,8 @@ def test_a_working_set_over_capacity_is_read_again() -> None:
             kernel.t.node("tma_load", [0], reads=[x.tile((64 * i, 0), (64, 64))], writes=[s.tile()], loop=f"{lap}")
     kernel.b.add_instances(kernel.t, [(0, 0, 0)])
     graph = kernel.b.build(check=False)
-    half = simulate(graph, "h100_sxm", overrides={"l2.capacity_bytes": 128 << 10, "l2.usable_fraction": 1.0})
-    whole = simulate(graph, "h100_sxm", overrides={"l2.capacity_bytes": 512 << 10, "l2.usable_fraction": 1.0})
+    half = simulate(graph, "h100_sxm", overrides={"l2.capacity_bytes": 128 << 10, "l2.remote_copy": False})
+    whole = simulate(graph, "h100_sxm", overrides={"l2.capacity_bytes": 512 << 10, "l2.remote_copy": False})
     assert half.traffic.dram_read_bytes == 2 * whole.traffic.dram_read_bytes == 2 * 32 * 64 * LINE
 
 
@@ -113,7 +114,7 @@ def test_written_lines_reach_dram_only_when_evicted() -> None:
         y, f = kernel.b.tensor("y", (64 * 64, 64), "float16"), kernel.b.buffer("f", (64, 64), "float16", scope="fragment")
         kernel.t.node("global_store", range(4), reads=[f.tile()], writes=[y.tile((kernel.t.column("m0"), 0), (64, 64))])
         return kernel.run(
-            {"m0": [64 * i for i in range(64)]}, {"l2.capacity_bytes": capacity, "l2.usable_fraction": 1.0, "chip.sm_count": 1}
+            {"m0": [64 * i for i in range(64)]}, {"l2.capacity_bytes": capacity, "l2.remote_copy": False, "chip.sm_count": 1}
         )
 
     nbytes = 64 * 64 * LINE
@@ -126,14 +127,15 @@ def test_written_lines_reach_dram_only_when_evicted() -> None:
 def test_modified_lines_of_others_leave_as_room_is_needed() -> None:
     # 132 x 32 tiles of 64 lines are 34.6 MB; the L2 holds 8 MB of somebody else's lines.
     nbytes = 32 * 64 * LINE * 132
-    whole = {"l2.capacity_bytes": 8 << 20, "l2.usable_fraction": 1.0}
+    whole = {"l2.capacity_bytes": 8 << 20, "l2.remote_copy": False}
     empty, dirty = (loads(32, rows=64, ctas=132, overrides={**whole, "l2.dirty_at_start": d}) for d in (0.0, 1.0))
     assert empty.traffic.dram_written_bytes == 0 and dirty.traffic.dram_written_bytes == 8 << 20
     assert dirty.traffic.dram_read_bytes == empty.traffic.dram_read_bytes == nbytes
     more = (8 << 20) / (HW.dram.peak_gbs * HW.dram.efficiency * 1e9) * dirty.clock_mhz * 1e6
     assert dirty.cycles - empty.cycles == pytest.approx(more, rel=0.15)
-    roomy = {"l2.capacity_bytes": 64 << 20, "l2.usable_fraction": 1.0, "l2.dirty_at_start": 0.25}
-    assert loads(32, rows=64, ctas=132, overrides=roomy).traffic.dram_written_bytes == 0  # 16 MB and 34.6 MB fit
+    # Lines of others are modified or not, evenly mixed: 34.6 MB of ours take the places of as many, a quarter of them modified.
+    roomy = {"l2.capacity_bytes": 64 << 20, "l2.remote_copy": False, "l2.dirty_at_start": 0.25}
+    assert loads(32, rows=64, ctas=132, overrides=roomy).traffic.dram_written_bytes == pytest.approx(nbytes / 4, rel=1e-3)
 
 
 def test_narrow_writes_take_whole_sectors_on_the_way() -> None:
@@ -157,18 +159,22 @@ def test_tiles_are_clipped_to_their_tensors(m: int, n: int, k: int) -> None:
     assert 2 * (m * k + n * k) <= traffic.dram_read_bytes <= 2 * (m * k + n * k) + sector * (m + n)
     assert 2 * m * n <= traffic.l2_written_bytes <= 2 * m * n * (1 + 2 * sector / 256)
     columns, rows = -(-n // 128), -(-m // 128)
-    assert traffic.l2_read_bytes >= 2 * (m * k * columns + n * k * rows)
+    assert traffic.l2_read_bytes + traffic.l2_coalesced_bytes >= 2 * (m * k * columns + n * k * rows)
 
 
 @pytest.mark.parametrize("shape", [(512, 512, 512), (1000, 1024, 512), (2048, 2048, 512), (128, 4096, 1024), (4096, 384, 256)])
 @pytest.mark.parametrize("consumers", [1, 2])
 def test_bulk_agrees_with_line(shape: tuple[int, int, int], consumers: int) -> None:
-    """Within 2 % on kernels of a few thousand cycles, most of it start and end; tests/front holds 1 % on whole kernels."""
+    """On kernels of a few thousand cycles, most of it start and end; tests/front compares whole kernels. Queues at single slices
+    and rows of DRAM banks exist in `line` only."""
     graph = gemm(*shape, consumers=consumers)
     line, bulk = (simulate(graph, "h100_sxm", fidelity=f) for f in ("line", "bulk"))
-    assert bulk.cycles == pytest.approx(line.cycles, rel=0.02)
-    for counter in ("l2_read_bytes", "l2_written_bytes", "dram_read_bytes", "l2_hit_rate"):
+    assert bulk.cycles == pytest.approx(line.cycles, rel=0.05)
+    for counter in ("l2_written_bytes", "dram_read_bytes"):
         assert getattr(bulk.traffic, counter) == pytest.approx(getattr(line.traffic, counter), rel=0.01), counter
+    asked = [r.traffic.l2_read_bytes + r.traffic.l2_coalesced_bytes for r in (bulk, line)]
+    assert asked[0] == pytest.approx(asked[1], rel=0.01)
+    assert bulk.traffic.l2_read_bytes == pytest.approx(line.traffic.l2_read_bytes, rel=0.08)  # what is merged depends on time
 
 
 def test_tiles_that_start_anywhere_cost_no_event_a_row() -> None:
@@ -193,4 +199,4 @@ def test_work_is_conserved_and_no_resource_is_busier_than_the_run() -> None:
     flop = result.utilization["tensor"] * result.cycles * HW.chip.sm_count * 4 * HW.resources["tensor"].rate_per_cycle
     assert flop == pytest.approx(2 * 2048 * 2048 * 1024, rel=1e-3)
     port = result.utilization["l2_to_sm"] * result.cycles * HW.chip.sm_count * HW.resources["l2_to_sm"].rate_per_cycle
-    assert port == pytest.approx(result.traffic.l2_read_bytes, rel=1e-3)
+    assert port == pytest.approx(result.traffic.l2_read_bytes + result.traffic.l2_coalesced_bytes, rel=1e-3)

@@ -41,15 +41,15 @@ def test_all_work_that_was_asked_for_is_in_the_busy_times(case: Case) -> None:
 def test_bytes_are_conserved(case: Case) -> None:
     expected, result = truth(case.graph, case.hw), case.run(fidelity="line")
     traffic, sector = result.traffic, case.hw.l2.sector_bytes
-    assert traffic.l2_read_bytes == expected.read_bytes
+    assert traffic.l2_read_bytes + traffic.l2_coalesced_bytes == expected.read_bytes
     assert traffic.l2_written_bytes == expected.written_bytes
     touched = expected.stored | expected.updated
     assert traffic.dram_read_bytes >= sector * len(expected.loaded - touched)
-    capacity = case.hw.l2.capacity_bytes * case.hw.l2.usable_fraction
+    capacity = case.hw.l2.capacity_bytes
     foreign = capacity * case.hw.l2.dirty_at_start
     assert traffic.dram_written_bytes <= expected.written_bytes + foreign
     assert traffic.dram_written_bytes >= sector * len(touched) - capacity - case.hw.l2.line_bytes
-    if capacity >= 1 << 20 and not expected.updated:  # all of it fits
+    if capacity >= 1 << 22 and not expected.updated:  # all of it fits, copies in other partitions included
         assert traffic.dram_read_bytes <= sector * len(expected.loaded)
         if not touched:
             assert traffic.dram_read_bytes == sector * len(expected.loaded)

@@ -87,7 +87,8 @@ def test_without_a_pattern_nothing_is_left_out() -> None:
 
 def test_memory_traffic_of_what_is_left_out_counts() -> None:
     graph = gemm(128 * 66, 128 * 64, 2048, consumers=2)
-    fast, bulk = (simulate(graph, "h100_sxm", fidelity=f) for f in ("fast", "bulk"))
+    # Whether two SMs ask within the time that a line is under way makes the periods of this kernel differ: no coalescer.
+    fast, bulk = (simulate(graph, "h100_sxm", overrides={"l2.coalescer": False}, fidelity=f) for f in ("fast", "bulk"))
     assert fast.skipped["ctas"] > 1000
     assert fast.cycles == pytest.approx(bulk.cycles, rel=0.005)
     assert fast.traffic.l2_read_bytes == pytest.approx(bulk.traffic.l2_read_bytes, rel=0.005)

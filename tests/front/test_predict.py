@@ -193,7 +193,7 @@ def raising():
 def test_bulk_agrees_with_line_where_rows_are_not_whole_lines(gemm, shape) -> None:
     graph = gtsim.lower(gemm, shape)
     bulk, line = (gtsim.simulate(graph, "h100_sxm", fidelity=f).cycles for f in ("bulk", "line"))
-    assert bulk == pytest.approx(line, rel=0.025)
+    assert bulk == pytest.approx(line, rel=0.04)  # queues at single slices exist in `line` only
 
 
 def test_a_loop_without_stages_is_told_to_fetch_ahead(gemm) -> None:
@@ -216,4 +216,4 @@ def test_no_sector_counts_twice_where_bulk_cuts_a_row(examples) -> None:
     _, factory = load_kernel(str(examples / "rmsnorm.py"))
     graph = gtsim.lower(factory, (), {"M": 64, "N": 5000})
     bulk, line = (gtsim.simulate(graph, "h100_sxm", fidelity=f).traffic for f in ("bulk", "line"))
-    assert bulk.l2_read_bytes == line.l2_read_bytes
+    assert bulk.l2_read_bytes + bulk.l2_coalesced_bytes == line.l2_read_bytes + line.l2_coalesced_bytes

@@ -1,0 +1,181 @@
+// The memory system by runs of lines: a block of a tensor is read, copied and evicted whole, and its lines spread over all slices.
+#pragma once
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <vector>
+
+#include "block_spread.hpp"
+#include "coalescer.hpp"
+#include "dram.hpp"
+#include "foreign.hpp"
+#include "l2_cache.hpp"
+#include "l2_hash.hpp"
+#include "mshr.hpp"
+#include "program.hpp"
+#include "servers.hpp"
+#include "tiles.hpp"
+#include "window.hpp"
+
+namespace gtsim {
+
+class BulkMemory {
+ public:
+  BulkMemory(const Program& program, Servers& servers, Traffic& traffic)
+      : machine_(program.machine), servers_(servers), traffic_(traffic), cache_(machine_.l2_capacity), foreign_(machine_.l2_capacity, machine_.l2_foreign),
+        coalescer_(machine_.sms, machine_.l2_config.coalescer_sms, machine_.l2_config.coalescer_sms > 1 && !machine_.by_line ? kCoalescerEntries : 0),
+        mshr_(std::int64_t{machine_.l2_config.slices} * machine_.l2_config.mshr_per_slice), bus_(machine_, 1), rows_(machine_), spread_(program),
+        reads_(machine_, spread_, machine_.l2, machine_.l2_q16), writes_(machine_, spread_, machine_.l2_write, machine_.l2_write_q16) {
+    if (spread_.even()) return;
+    const std::int32_t groups = machine_.l2_config.slices / machine_.l2_config.partitions;
+    group_buses_.assign(static_cast<std::size_t>(groups), DramBus(machine_, groups));
+  }
+
+  Window load(const Piece& piece, std::int32_t sm, Tick first, Tick last) {
+    std::int64_t bytes = piece.sector_bytes;
+    Window shared{0, 0};  // of the part that another SM of the pair has asked for
+    Coalescer::Request* request = nullptr;
+    if (coalescer_.active() && piece.bytes >= piece.footprint) {  // of parts of a block it is not known whether they are the same
+      request = &coalescer_.place(sm, piece.key, static_cast<std::uint32_t>(piece.lines));
+      if (Coalescer::shared(*request, sm, piece.key, static_cast<std::uint32_t>(piece.lines), first)) {
+        shared = {std::max(request->first, first), std::max(request->last, last)};
+        if (first > request->first)  // its first lines are back already, and asked for again
+          bytes = bytes * (first - request->first) / (request->last - request->first);
+        else
+          bytes = 0;
+        traffic_.l2_coalesced += piece.sector_bytes - bytes;
+        if (bytes == 0) return shared;
+      }
+    }
+    L2Cache::Block& block = cache_.touch(piece.key, piece.footprint);
+    traffic_.l2_read += bytes;
+    const std::int64_t lines =
+        bytes == piece.sector_bytes ? piece.lines : std::max<std::int64_t>(std::int64_t{piece.lines} * bytes / piece.sector_bytes, 1);
+    traffic_.l2_requests += lines;
+    // Lines of other partitions come from there, until they have a copy in the reader's.
+    const std::int32_t side = machine_.l2_config.side[static_cast<std::size_t>(sm)], partitions = machine_.l2_config.partitions;
+    Tick near = machine_.l2_near, far = machine_.l2_far;
+    if (piece.lines == 1 || partitions == 1) near = far = spread_.partition(piece.key) == side ? machine_.l2_near : machine_.l2_far;
+    Tick ready_first = first, ready_last = last;
+    bool copies = false;
+    if (machine_.l2_config.remote_copy && partitions > 1) {
+      if ((block.copies >> side & 1) != 0) {
+        near = far = machine_.l2_near;
+        ready_last = std::max(ready_last, block.copied);
+      } else {
+        copies = true;
+        block.copies |= 1u << side;
+        cache_.grow(block, piece.footprint / partitions * (partitions - 1));
+      }
+    }
+    Tick begin = first;
+    if (const std::uint32_t missing = piece.mask & ~block.mask; missing != 0) {
+      begin = mshr_.claim(first, lines);
+      const Tick start = dram(begin, piece.key, piece.footprint, false);
+      // The latency is that of a row that must be opened.
+      const Tick latency = machine_.dram_latency - (rows_.touch(spread_.address(piece.key)) ? machine_.dram.activate : 0);
+      ready_first = start + latency;
+      ready_last = std::max(dram_end_, last) + latency;
+      mshr_.hold(ready_last, lines);
+      block.ready = std::max(block.ready, ready_last);
+      block.mask |= piece.mask;
+      traffic_.dram_read += piece.footprint;
+    } else {
+      traffic_.l2_hit += lines;
+      if (block.ready > first) {
+        ready_first = std::max(first, block.ready - (last - first));
+        ready_last = std::max(ready_last, block.ready);
+      }
+    }
+    shrink(first);
+    const Window served = reads_.serve(servers_, piece.key, bytes, first, begin);
+    // Requests of other SMs come between the first and the last one: the last queues behind as much as the first did.
+    const Tick done = std::max(std::max(served.last, last + (served.first - first)), ready_last);
+    if (copies) block.copied = done + machine_.l2_far - machine_.l2_near;
+    const Window window{std::max(std::max(served.first, ready_first) + near, shared.first), std::max(done + far, shared.last)};
+    if (request != nullptr) *request = {piece.key, static_cast<std::uint32_t>(piece.lines), sm, window.first, window.last};
+    return window;
+  }
+
+  Window store(const Piece& piece, std::int32_t request_bytes, Tick first, Tick last, bool atomic) {
+    L2Cache::Block& block = cache_.touch(piece.key, piece.footprint);
+    if (block.copies != 0) {  // what was written is nowhere else
+      cache_.grow(block, piece.footprint - block.footprint);
+      block.copies = 0;
+    }
+    if (atomic && (piece.mask & ~block.mask) != 0) {
+      dram(first, piece.key, piece.bytes, false);
+      traffic_.dram_read += piece.bytes;
+    }
+    block.mask |= piece.mask;
+    block.dirty = std::min(block.dirty + piece.bytes, piece.footprint);
+    traffic_.l2_written += piece.sector_bytes;
+    shrink(first);
+    const std::int64_t bytes = write_bytes(piece, request_bytes);
+    const Tick taken = std::max(writes_.serve(servers_, piece.key, atomic ? 2 * bytes : bytes, first, first).last, last);
+    return {taken, taken + machine_.l2_near / 2};
+  }
+
+  Tick dram_busy() const { return dram_busy_; }
+  // What DRAM still has to do at `end`, as a share of all channels.
+  Tick dram_left(Tick end) const {
+    if (group_buses_.empty()) return bus_.left(end);
+    Tick sum = 0;
+    for (const DramBus& bus : group_buses_) sum += bus.left(end);
+    return sum / static_cast<Tick>(group_buses_.size());
+  }
+
+ private:
+  static constexpr std::int32_t kCoalescerEntries = 256;  // blocks under way of one unit
+
+  void shrink(Tick now) {
+    if (const std::int64_t gone = foreign_.displace(cache_.used(), machine_.line_bytes); gone > 0) {
+      reserve(now, gone, true);
+      traffic_.dram_written += gone;
+    }
+    for (L2Cache::Evicted out = cache_.evict(); out.dirty >= 0; out = cache_.evict()) {
+      if (out.dirty > 0) {
+        dram(now, out.key, out.dirty, true);
+        traffic_.dram_written += out.dirty;
+      }
+    }
+  }
+
+  // The channels serve in the order of arrival. Returns when the first byte moves; the last one has at `dram_end_`.
+  Tick dram(Tick now, std::uint64_t key, std::int64_t bytes, bool write) {
+    if (spread_.even()) return reserve(now, bytes, write);
+    Tick start = kNever;
+    dram_end_ = now;
+    const BlockSpread::Shares& shares = spread_.of(key);
+    for (const BlockSpread::Share& share : shares.groups) {
+      DramBus& bus = group_buses_[static_cast<std::size_t>(share.at)];
+      const Tick begin = bus.reserve(now, bytes * share.lines / shares.lines, write);
+      start = std::min(start, begin);
+      dram_end_ = std::max(dram_end_, begin + bus.work());
+    }
+    dram_busy_ += scaled(bytes, machine_.dram_q16);
+    return start;
+  }
+  Tick reserve(Tick now, std::int64_t bytes, bool write) {
+    const Tick start = bus_.reserve(now, bytes, write);
+    dram_busy_ += bus_.work();
+    dram_end_ = start + scaled(bytes, machine_.dram_q16);
+    return start;
+  }
+
+  const Machine& machine_;
+  Servers& servers_;
+  Traffic& traffic_;
+  L2Cache cache_;
+  ForeignLines foreign_;
+  Coalescer coalescer_;
+  MshrPool mshr_;
+  DramBus bus_;
+  OpenRows rows_;
+  BlockSpread spread_;
+  SliceServers reads_, writes_;
+  std::vector<DramBus> group_buses_;  // where blocks do not spread evenly
+  Tick dram_busy_ = 0, dram_end_ = 0;
+};
+
+}  // namespace gtsim
