@@ -73,6 +73,7 @@ def test_credits_bound_the_bandwidth_to_lines_over_latency(pool: str, lines: int
     free = {"resources.issue.rate_per_cycle": 1000000, "tma.launch_cycles": 0, "tma.issue_cycles": 0, "dram.latency_cycles": 0,
             "dram.peak_gbs": 100000.0, "l2.latency_near_cycles": latency, "l2.latency_far_cycles": latency,
             "resources.l2_to_sm.rate_per_cycle": 100000, "resources.smem.rate_per_cycle": 100000,
+            "resources.l2.rate_per_cycle": 1000000, "dram.activate_ns": 0, "dram.precharge_ns": 0, "dram.row_cycle_ns": 0,
             "tma.inflight_lines": lines, "lsu.inflight_sectors": 4 * lines}  # fmt: skip
     kernel.b.add_instances(kernel.t, [(0, 0, 0)])
     result = simulate(kernel.b.build(check=False), "h100_sxm", overrides={**PLAIN, **free}, fidelity="line")

@@ -193,7 +193,7 @@ def raising():
 def test_bulk_agrees_with_line_where_rows_are_not_whole_lines(gemm, shape) -> None:
     graph = gtsim.lower(gemm, shape)
     bulk, line = (gtsim.simulate(graph, "h100_sxm", fidelity=f).cycles for f in ("bulk", "line"))
-    assert bulk == pytest.approx(line, rel=0.04)  # queues at single slices exist in `line` only
+    assert bulk == pytest.approx(line, rel=0.07)  # queues at single slices exist in `line` only
 
 
 def test_a_loop_without_stages_is_told_to_fetch_ahead(gemm) -> None:
