@@ -43,7 +43,8 @@ void Engine::arrange(Tick when, Shard::Kind kind, std::int32_t place, std::int32
   const std::size_t shard = shard_at(place);
   when = std::max(when, shards_[shard].now());
   shards_[shard].push(when, kind, place, index);
-  next_[shard + 1] = std::min(next_[shard + 1], when);
+  Tick& next = next_[memory_.size() + shard];
+  next = std::min(next, when);
 }
 
 // Act on what the shards told, in the order of (time, place). A shard in which a CTA has ended stops where its successor may start
@@ -59,7 +60,7 @@ bool Engine::deliver() {
   });
   Tick horizon = kNever;  // what may come yet comes later
   for (std::size_t s = 0; s < shards_.size(); ++s)
-    if (shards_[s].stopped) horizon = std::min(horizon, next_[s + 1]);
+    if (shards_[s].stopped) horizon = std::min(horizon, next_[memory_.size() + s]);
   std::size_t heard = 0;
   for (; heard < messages_.size() && messages_[heard].when <= horizon; ++heard) {
     const ChipMessage m = messages_[heard];
@@ -68,7 +69,7 @@ bool Engine::deliver() {
   }
   messages_.erase(messages_.begin(), messages_.begin() + static_cast<std::ptrdiff_t>(heard));
   for (std::size_t s = 0; s < shards_.size(); ++s)
-    if (next_[s + 1] < until_) return true;
+    if (next_[memory_.size() + s] < until_) return true;
   return false;
 }
 

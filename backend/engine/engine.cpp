@@ -28,9 +28,8 @@ Tick window_length(const Program& program) {
 
 Engine::Engine(const Program& program, std::int32_t observed_sm, std::int32_t threads, std::function<void(double)> poll)
     : program_(program), machine_(program.machine), poll_(std::move(poll)),
-      chip_{program, program.machine, observed_sm, message_time(program.machine), false, std::vector<Tick>(Servers::count(program.machine), 0), {}, {}, {}},
+      chip_{program, program.machine, observed_sm, message_time(program.machine), Route(program.machine), false, std::vector<Tick>(Servers::count(program.machine), 0), {}, {}, {}},
       shard_of_(static_cast<std::size_t>(program.machine.sms)),
-      memory_(program, chip_.free.data(), chip_.forward, shard_of_.size()),
       stats_(static_cast<std::size_t>(std::max(threads, 1))), placement_(program.machine) {
   chip_.slots.resize(shard_of_.size() * static_cast<std::size_t>(machine_.ctas_per_sm));
   for (std::size_t place = 0; place < chip_.slots.size(); ++place) {
@@ -52,6 +51,12 @@ Engine::Engine(const Program& program, std::int32_t observed_sm, std::int32_t th
   out.instance_sm.assign(instances, 0);
   window_ = window_length(program);
   make_shards();
+  // By line, groups of slices are apart from each other; runs of lines spread over all of them.
+  for (std::size_t m = 0; m < chip_.route.parts; ++m) memory_.emplace_back(chip_, chip_.free.data(), m, shards_.size());
+  next_.assign(memory_.size() + shards_.size(), kNever);
+  balanced_.assign(next_.size(), 0);
+  first_task_.assign(stats_.size() + 1, next_.size());
+  for (std::size_t t = 0; t < stats_.size(); ++t) first_task_[t] = next_.size() * t / stats_.size();
 }
 
 // SMs that share a resource (or run CTAs of one cluster) are in one shard, at least the two of a TPC.
@@ -68,10 +73,6 @@ void Engine::make_shards() {
     shards_.emplace_back(chip_, first, end);
     first = end;
   }
-  next_.assign(shards_.size() + 1, kNever);
-  balanced_.assign(next_.size(), 0);
-  first_task_.assign(stats_.size() + 1, next_.size());
-  for (std::size_t t = 0; t < stats_.size(); ++t) first_task_[t] = next_.size() * t / stats_.size();
 }
 
 Outcome Engine::run() {
@@ -85,17 +86,21 @@ Outcome Engine::run() {
 
 // One task of this window: of the memory system, or of a shard.
 void Engine::work(std::size_t thread, std::size_t task) {
-  if (task == 0) {
-    if (!catching_up_) next_.front() = memory_.run(until_, side_, shards_);
+  if (task < memory_.size()) {
+    if (!catching_up_) next_[task] = memory_[task].run(until_, side_, shards_);
     return;
   }
-  Shard& shard = shards_[task - 1];
+  const std::size_t s = task - memory_.size();
+  Shard& shard = shards_[s];
   if (shard.stopped) return;
-  Inbox& inbox = memory_.inbox[1 - side_][task - 1];
-  if (inbox.answers.empty() && next_[task] >= until_) return;
-  for (const Inbox::Answer& a : inbox.answers) shard.answer(a.piece, a.when);
-  inbox.clear();
-  next_[task] = shard.run(until_, side_, stats_[thread]);
+  bool idle = next_[task] >= until_;
+  for (MemorySide& memory : memory_) {
+    std::vector<Answer>& inbox = memory.inbox[1 - side_][s];
+    for (const Answer& a : inbox) shard.answer(a.piece, a.when);
+    idle = idle && inbox.empty();
+    inbox.clear();
+  }
+  if (!idle) next_[task] = shard.run(until_, side_, stats_[thread]);
 }
 
 // Between windows: the chip acts on what it was told; shards that had to wait for that catch up; then the next window begins with
@@ -103,9 +108,7 @@ void Engine::work(std::size_t thread, std::size_t task) {
 const std::vector<std::size_t>& Engine::next_window() {
   catching_up_ = deliver();
   if (catching_up_) return first_task_;
-  Tick next = next_.front();
-  for (std::size_t s = 0; s < shards_.size(); ++s)
-    next = std::min({next, next_[s + 1], shards_[s].outbox[side_].first, memory_.inbox[side_][s].first});
+  const Tick next = *std::min_element(next_.begin(), next_.end());
   if (next == kNever) first_task_.clear();
   if (next == kNever) return first_task_;
   if (next > kLatest) throw std::runtime_error("the run would take longer than 2^46 cycles");
@@ -113,8 +116,8 @@ const std::vector<std::size_t>& Engine::next_window() {
   side_ = 1 - side_;
   ++windows_;
   constexpr std::int64_t kPollEvents = 1 << 15, kBalanceWindows = 64;
-  std::int64_t events = memory_.events;
-  for (const Shard& shard : shards_) events += shard.events;
+  std::int64_t events = 0;
+  for (std::size_t task = 0; task < next_.size(); ++task) events += events_of(task);
   if (events - polled_ >= kPollEvents) {
     polled_ = events;
     poll_(static_cast<double>(finished_) / static_cast<double>(program_.instance_template.size()));
@@ -128,7 +131,7 @@ void Engine::balance() {
   std::vector<std::int64_t> load(next_.size());
   std::int64_t total = 0;
   for (std::size_t task = 0; task < load.size(); ++task) {
-    const std::int64_t events = task == 0 ? memory_.events : shards_[task - 1].events;
+    const std::int64_t events = events_of(task);
     load[task] = events - balanced_[task] + 1;
     balanced_[task] = events;
     total += load[task];
@@ -151,13 +154,14 @@ Outcome Engine::outcome() {
   out.nodes = total.nodes;
   out.busy = total.busy;
   out.queued = total.queued;
-  out.events = memory_.events;
+  for (std::size_t task = 0; task < next_.size(); ++task) out.events += events_of(task);
   for (const Shard& shard : shards_) {
     out.end = std::max(out.end, shard.end);
-    out.events += shard.events;
     out.spans.insert(out.spans.end(), shard.spans.begin(), shard.spans.end());
   }
-  out.busy.push_back(memory_.memory.dram_busy_until(out.end));
+  Tick dram = 0;
+  for (const MemorySide& memory : memory_) dram += memory.memory.dram_busy() - memory.memory.dram_left(out.end);
+  out.busy.push_back(std::clamp<Tick>(dram, 0, out.end));
   out.end += out.skipped_time;
   return std::move(out);
 }

@@ -43,6 +43,9 @@ class Engine {
 
   std::size_t shard_at(std::int32_t place) const { return static_cast<std::size_t>(shard_of_[static_cast<std::size_t>(place / machine_.ctas_per_sm)]); }
 
+  std::int64_t events_of(std::size_t task) const {
+    return task < memory_.size() ? memory_[task].events : shards_[task - memory_.size()].events;
+  }
   void make_shards();
   void work(std::size_t thread, std::size_t task);
   const std::vector<std::size_t>& next_window();
@@ -68,13 +71,13 @@ class Engine {
   Chip chip_;
   std::vector<std::int32_t> shard_of_;  // [SMs]
   std::deque<Shard> shards_;
-  MemorySide memory_;
+  std::deque<MemorySide> memory_;
   std::vector<Stats> stats_;             // [threads]
   // The window: its end, which outboxes are written in it, when each task has its next event, who does what.
   Tick until_ = 0, window_ = 0;          // window_: its length
   int side_ = 0;
   bool catching_up_ = false;             // the window goes on for shards that had stopped
-  std::vector<Tick> next_;               // [tasks: the memory system, then the shards]
+  std::vector<Tick> next_;               // [tasks: parts of the memory system, then the shards]
   std::vector<std::size_t> first_task_;  // [threads + 1]
   std::vector<std::int64_t> balanced_;   // [tasks] events at the last balance
   std::int64_t windows_ = 0, polled_ = 0;

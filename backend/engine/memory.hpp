@@ -1,7 +1,5 @@
 // The memory system behind the SMs: L2 and DRAM as seen by one run of requests, line by line or by runs of lines.
 #pragma once
-#include <algorithm>
-
 #include "bulk_memory.hpp"
 #include "line_memory.hpp"
 #include "window.hpp"
@@ -30,10 +28,8 @@ class MemorySystem {
   }
 
   Tick dram_busy() const { return bulk_.dram_busy() + line_.dram_busy() + skipped_busy_; }
-  // The same without what is left to write back at `end`, the end of the run: the channels are busy from then on.
-  Tick dram_busy_until(Tick end) const {
-    return std::clamp<Tick>(dram_busy() - (by_line_ ? line_.dram_left(end) : bulk_.dram_left(end)), 0, std::max<Tick>(end, 0));
-  }
+  // What DRAM still has to do at `end`, the end of the run: write back what was evicted last.
+  Tick dram_left(Tick end) const { return by_line_ ? line_.dram_left(end) : bulk_.dram_left(end); }
   void add_dram_busy(Tick work) { skipped_busy_ += work; }
 
  private:

@@ -10,53 +10,48 @@
 
 namespace gtsim {
 
-// Answers of one window to one shard.
-struct Inbox {
-  struct Answer {
-    Tick when;
-    std::int32_t piece;
-  };
-  std::vector<Answer> answers;
-  Tick first = kNever;
-  void clear() {
-    answers.clear();
-    first = kNever;
-  }
+// An answer to a shard.
+struct Answer {
+  Tick when;
+  std::int32_t piece;
 };
 
+// A part of the memory system that shares nothing with the others: all of it, or some groups of slices.
 class MemorySide {
  public:
-  MemorySide(const Program& program, Tick* free, Tick forward, std::size_t shards)
-      : servers(program.machine, free), memory(program, servers, traffic), forward_(forward) {
+  // Part `number` of all.
+  MemorySide(const Chip& chip, Tick* free, std::size_t number, std::size_t shards)
+      : servers(chip.machine, free), memory(chip.program, servers, traffic), number_(number), forward_(chip.forward) {
     for (auto& side : inbox) side.resize(shards);
   }
 
   // Take in what `shards` sent to outbox 1 - `side` and serve all requests before `until`, answering into inbox `side`; returns the
-  // time of the next request, kNever without.
+  // time of the next request or answer, kNever without.
   Tick run(Tick until, int side, std::deque<Shard>& shards) {
     for (std::size_t s = 0; s < shards.size(); ++s) {
-      for (const Request& r : shards[s].outbox[1 - side].requests)
+      Outbox& box = shards[s].outbox[1 - side][number_];
+      for (const Request& r : box.requests)
         queue_.push(r.when, static_cast<std::uint64_t>(s) << 32 | static_cast<std::uint64_t>(r.piece));
-      shards[s].outbox[1 - side].clear();
+      box.clear();
     }
+    Tick first = kNever;
     for (;;) {
       const Tick next = queue_.next();
-      if (next >= until) return next;
+      if (next >= until) return std::min(next, first);
       const Event e = queue_.pop();
       ++events;
       const auto shard = static_cast<std::size_t>(e.payload >> 32);
       const auto piece = static_cast<std::int32_t>(e.payload);
       const Tick when = serve(shards[shard].pieces[piece], e.time);
-      Inbox& box = inbox[side][shard];
-      box.answers.push_back({when, piece});
-      box.first = std::min(box.first, when);
+      inbox[side][shard].push_back({when, piece});
+      first = std::min(first, when);
     }
   }
 
   Traffic traffic;
   Servers servers;
   MemorySystem memory;
-  std::vector<Inbox> inbox[2];  // [sides][shards]
+  std::vector<std::vector<Answer>> inbox[2];  // [sides][shards]
   std::int64_t events = 0;
 
  private:
@@ -74,6 +69,7 @@ class MemorySide {
     return std::max(taken.last, soonest);
   }
 
+  const std::size_t number_;
   const Tick forward_;
   EventQueue queue_;
 };

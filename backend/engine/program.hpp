@@ -188,6 +188,8 @@ inline constexpr int kReasons = 6;
 struct Traffic {
   std::int64_t l2_read = 0, l2_written = 0, dram_read = 0, dram_written = 0, l2_hit = 0, l2_requests = 0, l2_coalesced = 0;
 };
+inline constexpr std::array kTrafficFields = {&Traffic::l2_read,      &Traffic::l2_written, &Traffic::dram_read,   &Traffic::dram_written,
+                                              &Traffic::l2_hit, &Traffic::l2_requests, &Traffic::l2_coalesced};
 
 struct NodeStats {
   std::array<Tick, kReasons> wait{};  // from program order to ready, by the reason of the last edge

@@ -6,6 +6,7 @@ namespace gtsim {
 
 Shard::Shard(Chip& chip, std::int32_t first, std::int32_t end_sm)
     : servers(chip.machine, chip.free.data()), chip_(chip), first_(first), end_(end_sm), sms_(static_cast<std::size_t>(end_sm - first)) {
+  for (auto& side : outbox) side.resize(chip.route.parts);
   for (const Template& t : chip.program.templates) piece_cache_.emplace_back(t.tile_buffer.size());
 }
 
@@ -15,13 +16,16 @@ Tick Shard::run(Tick until, int side, Stats& stats) {
   until_ = until;
   for (;;) {
     const Tick next = queue_.next();
-    if (next >= until || stopped) return next;
+    if (next >= until || stopped) break;
     const Event e = queue_.pop();
     ++events;
     now_ = e.time;
     handle(e);
     drain();
   }
+  Tick next = queue_.next();
+  for (const Outbox& box : *sent_) next = std::min(next, box.first);
+  return next;
 }
 
 void Shard::handle(const Event& e) {

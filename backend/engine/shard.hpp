@@ -18,6 +18,7 @@
 
 #include "clusters.hpp"
 #include "event_queue.hpp"
+#include "l2_hash.hpp"
 #include "nodes.hpp"
 #include "pieces.hpp"
 #include "program.hpp"
@@ -54,12 +55,27 @@ struct ChipMessage {
   Kind kind;
 };
 
+// Which part of the memory system serves a piece.
+struct Route {
+  explicit Route(const Machine& machine)
+      : hash{machine.l2_config.slices / machine.l2_config.partitions, machine.l2_config.partitions, machine.l2_config.folded_hash},
+        parts(machine.by_line ? static_cast<std::size_t>(std::min(hash.groups, kMostParts)) : 1) {}
+  std::size_t of(const Piece& piece) const {
+    return parts == 1 ? 0 : static_cast<std::size_t>(hash.home(piece.key).group) % parts;
+  }
+
+  static constexpr std::int32_t kMostParts = 8;
+  L2Hash hash;
+  std::size_t parts;
+};
+
 // What all shards share. Each touches only the parts of its own SMs and of the instances that run there.
 struct Chip {
   const Program& program;
   const Machine& machine;
   std::int32_t observed_sm;  // >= 0: record a span for every node that runs there
   Tick forward;              // from an SM to the L2
+  Route route;
   bool more = false;         // instances wait for a place
   std::vector<Tick> free;    // servers
   std::vector<Slot> slots;   // [SMs, places]
@@ -86,8 +102,8 @@ class Shard {
   // SMs [first, end).
   Shard(Chip& chip, std::int32_t first, std::int32_t end);
 
-  // Execute all events before `until`, counting into `stats` and sending to outbox `side`; returns the time of the next event, kNever
-  // without.
+  // Execute all events before `until`, counting into `stats` and sending to outbox `side`; returns the time of the next event or
+  // request, kNever without.
   Tick run(Tick until, int side, Stats& stats);
   // Have an event happen; not in a window that has begun.
   void push(Tick when, Kind kind, std::int32_t place, std::int32_t index) { queue_.push(when, Event::pack(kind, place, index)); }
@@ -97,7 +113,7 @@ class Shard {
   Tick now() const { return now_; }
 
   std::vector<ChipMessage> messages;  // of the last window
-  Outbox outbox[2];                   // requests; one is written while the memory system reads the other
+  std::vector<Outbox> outbox[2];      // [sides][parts of the memory system]; one side is written while the other is read
   PiecePool pieces;
   Servers servers;
   std::int64_t events = 0;
@@ -208,7 +224,7 @@ class Shard {
   EventQueue queue_;
   std::vector<Sm> sms_;
   Stats* stats_ = nullptr;
-  Outbox* sent_ = nullptr;
+  std::vector<Outbox>* sent_ = nullptr;
   std::vector<Transfer> transfers_;
   std::vector<std::int32_t> free_transfers_;
   std::vector<Ready> ready_;

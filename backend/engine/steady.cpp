@@ -54,12 +54,19 @@ void Engine::note_retired(Tick now) {
 
 // What has been counted so far.
 Engine::Mark Engine::mark(Tick now) const {
-  Mark m{now, memory_.traffic, memory_.servers.busy(), memory_.servers.queued(), memory_.memory.dram_busy(), stats_.front()};
-  for (const Shard& shard : shards_)
+  Mark m{now, {}, std::vector<Tick>(machine_.scopes.size(), 0), std::vector<Tick>(machine_.scopes.size(), 0), 0, stats_.front()};
+  const auto count = [&m](const Servers& servers) {
     for (std::size_t r = 0; r < m.busy.size(); ++r) {
-      m.busy[r] += shard.servers.busy()[r];
-      m.queued[r] += shard.servers.queued()[r];
+      m.busy[r] += servers.busy()[r];
+      m.queued[r] += servers.queued()[r];
     }
+  };
+  for (const Shard& shard : shards_) count(shard.servers);
+  for (const MemorySide& memory : memory_) {
+    count(memory.servers);
+    m.dram_busy += memory.memory.dram_busy();
+    for (const auto field : kTrafficFields) m.traffic.*field += memory.traffic.*field;
+  }
   for (std::size_t thread = 1; thread < stats_.size(); ++thread)
     for (std::size_t t = 0; t < m.nodes.size(); ++t)
       for (std::size_t n = 0; n < m.nodes[t].size(); ++n) m.nodes[t][n].add(stats_[thread][t][n]);
@@ -70,14 +77,13 @@ Engine::Mark Engine::mark(Tick now) const {
 void Engine::skip_periods(std::int32_t times, Tick interval) {
   const Mark &now = marks_.back(), &before = marks_[marks_.size() - 1 - kIntervals];
   const auto grow = [&](std::int64_t old, std::int64_t current, std::int64_t& value) { value += gain(old, current, times, kIntervals); };
-  Traffic& traffic = memory_.traffic;
-  for (const auto field : {&Traffic::l2_read, &Traffic::l2_written, &Traffic::dram_read, &Traffic::dram_written, &Traffic::l2_hit, &Traffic::l2_requests, &Traffic::l2_coalesced})
-    grow(before.traffic.*field, now.traffic.*field, traffic.*field);
+  MemorySide& memory = memory_.front();
+  for (const auto field : kTrafficFields) grow(before.traffic.*field, now.traffic.*field, memory.traffic.*field);
   for (std::size_t r = 0; r < before.busy.size(); ++r) {
-    memory_.servers.add_busy(static_cast<std::int32_t>(r), gain(before.busy[r], now.busy[r], times, kIntervals));
-    memory_.servers.add_queued(static_cast<std::int32_t>(r), gain(before.queued[r], now.queued[r], times, kIntervals));
+    memory.servers.add_busy(static_cast<std::int32_t>(r), gain(before.busy[r], now.busy[r], times, kIntervals));
+    memory.servers.add_queued(static_cast<std::int32_t>(r), gain(before.queued[r], now.queued[r], times, kIntervals));
   }
-  memory_.memory.add_dram_busy(gain(before.dram_busy, now.dram_busy, times, kIntervals));
+  memory.memory.add_dram_busy(gain(before.dram_busy, now.dram_busy, times, kIntervals));
   for (std::size_t t = 0; t < before.nodes.size(); ++t)
     for (std::size_t n = 0; n < before.nodes[t].size(); ++n) {
       const NodeStats &old = before.nodes[t][n], &current = now.nodes[t][n];

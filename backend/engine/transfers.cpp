@@ -52,8 +52,9 @@ void Shard::start_transfer(Slot& slot, std::int32_t node, Tick when) {
 
 // A piece leaves for the L2; its first request is there at `when`.
 void Shard::request(std::int32_t piece, Tick when) {
-  sent_->requests.push_back({when, piece});
-  sent_->first = std::min(sent_->first, when);
+  Outbox& box = (*sent_)[chip_.route.of(pieces[piece].piece)];
+  box.requests.push_back({when, piece});
+  box.first = std::min(box.first, when);
 }
 
 // Send requests of the loads that wait, as lines in flight end: now or, where that is known, very soon.
