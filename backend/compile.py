@@ -13,6 +13,7 @@ from ..graph import EdgeKind, KernelGraph, Node, Template
 from ..hwconfigs import Hardware
 from .demand import Demand, MemoryAccess, Stage, demand_of
 from .errors import SimulationError
+from .network import crossbar_transit_cycles
 from .occupancy import Occupancy, gpcs
 from .runs import NEXT_RUN, edges_of_runs, program_order, sequence_period
 from .stream import EarlyStart
@@ -24,11 +25,14 @@ _SCOPES = {"subpartition": 0, "sm": 1, "tpc": 2, "gpc": 3, "chip": 4}
 _DIRECTIONS = {"load": 0, "store": 1, "atomic": 2}
 _POOLS = {"tma": 0, "lsu": 1}
 _KINDS = {"warp": 0, "unit": 1, "memory": 2}
+_PLACEMENTS = {"order": 0, "naive": 1, "topology": 2}
 _SIGNALS = {"": 0, "trigger": 1, "wait": 2, "grid": 3}
 #: Fidelity "fast": CTAs are left out where four periods in a row take the same time within this spread, and the trend of up to
 #: twelve would change the mean of those left out by less than this drift.
 STEADY_SPREAD, STEADY_DRIFT = 0.005, 0.002
 POLICIES = {"gto": 0, "lrr": 1, "oldest": 2}
+
+_STAGE_COLUMNS = 7
 
 #: Cycles of work after which a node lets others in (sub-operations), and the most sub-operations a stage is cut into.
 QUANTUM_CYCLES = {"warp": 64, "unit": 256, "memory": 64}
@@ -62,11 +66,13 @@ def q16(cycles_per_unit: float) -> int:
 class _Tables:
     hw: Hardware
     resources: dict[str, int]
+    clusters: bool  #: whether CTAs come in clusters
     use_resource: list[int] = field(default_factory=list)
     use_sub: list[int] = field(default_factory=list)
     use_peer: list[int] = field(default_factory=list)
     use_ticks: list[int] = field(default_factory=list)
     memory: list[int] = field(default_factory=list)
+    messages: list[int] = field(default_factory=list)
     stages: list[int] = field(default_factory=list)
     demands: list[int] = field(default_factory=list)
     signals: list[int] = field(default_factory=list)
@@ -86,7 +92,7 @@ class _Tables:
             ) from None
 
     def add_demand(self, node: Node, demand: Demand) -> int:
-        begin = len(self.stages) // 6
+        begin = len(self.stages) // _STAGE_COLUMNS
         held = 0
         stages = list(demand.stages)
         for i, stage in enumerate(stages):
@@ -96,15 +102,15 @@ class _Tables:
                 if held and any(s.kind != "warp" for s in stages[:i]):
                     raise SimulationError(f"{node.label()}: warp stages must come first")
                 if stage.hold_cycles > 0:
-                    self._stage(node, replace(stage, hold_cycles=0.0, latency_cycles=stage.hold_cycles))
-                    self._stage(node, Stage("warp", {}, 0.0, stage.latency_cycles))
+                    self._stage(node, replace(stage, hold_cycles=0.0, latency_cycles=stage.hold_cycles, message=None))
+                    self._stage(node, Stage("warp", {}, 0.0, stage.latency_cycles, message=stage.message))
                     held += 2
                 else:
                     self._stage(node, stage)
                     held += 1
             else:
                 self._stage(node, stage)
-        self.demands += [begin, len(self.stages) // 6, held]
+        self.demands += [begin, len(self.stages) // _STAGE_COLUMNS, held]
         if demand.signal not in _SIGNALS:
             raise SimulationError(f"{node.label()}: signal {demand.signal!r} is none of 'trigger', 'wait', 'grid' and ''")
         self.signals.append(_SIGNALS[demand.signal])
@@ -146,7 +152,25 @@ class _Tables:
             raise SimulationError(f"{node.label()}: a unit stage needs at least one resource")
         fitting = math.ceil(longest / QUANTUM_CYCLES[stage.kind])
         pieces = max(1, min(fitting if stage.pieces is None else stage.pieces, fitting, MAX_PIECES))
-        self.stages += [_KINDS[stage.kind], first, len(self.use_resource), ticks(stage.latency_cycles), pieces, access]
+        self.stages += [_KINDS[stage.kind], first, len(self.use_resource), ticks(stage.latency_cycles), pieces, access,
+                        self._message(node, stage, first)]  # fmt: skip
+
+    def _message(self, node: Node, stage: Stage, first_use: int) -> int:
+        m = stage.message
+        if m is None or m.cta == node.cta or not self.clusters:
+            return -1
+        out = -1
+        if m.nbytes:
+            if m.cta < 0:
+                raise SimulationError(f"{node.label()}: a message with data goes to one CTA")
+            port = self.resource("sm_to_sm_out", node)
+            uses = range(first_use, len(self.use_resource))
+            out = next((u for u in uses if self.use_resource[u] == port and (self.use_peer[u] >= 0) == m.fetch), -1)
+            if out < 0 or all(self.use_peer[u] < 0 for u in uses):
+                raise SimulationError(f"{node.label()}: a message with data takes sm_to_sm_out of the SM that it leaves, and has "
+                                      "work on the other SM too")
+        self.messages += [m.cta, out, int(m.fetch), int(m.nbytes)]
+        return len(self.messages) // 4 - 1
 
     def _access(self, node: Node, a: MemoryAccess) -> int:
         rate = {
@@ -306,6 +330,21 @@ def _memory(hw: Hardware, clock_mhz: float) -> dict[str, Any]:
     }
 
 
+def _network(hw: Hardware, names: Sequence[str]) -> dict[str, int]:
+    """The network between SMs; a GPU without clusters has none, and its graphs send nothing."""
+    port = names.index("sm_to_sm_in") if hw.cluster.supported else -1
+    return {
+        "network_mesh": int(hw.cluster.network == "mesh"),
+        "network_columns": max(hw.cluster.mesh_columns, 1),
+        "network_transit": ticks(crossbar_transit_cycles(hw)),
+        "network_hop": ticks(hw.cluster.hop_cycles),
+        "network_link_q16": q16(1 / hw.cluster.link_bytes_per_cycle) if hw.cluster.supported else 0,
+        "network_placement": _PLACEMENTS[hw.cluster.placement],
+        "network_in_resource": port,
+        "network_in_q16": q16(1 / hw.resources["sm_to_sm_in"].rate_per_cycle) if port >= 0 else 0,
+    }
+
+
 def compile_program(
     graph: KernelGraph,
     hw: Hardware,
@@ -323,7 +362,7 @@ def compile_program(
         SimulationError: a node has no demand, or asks for a resource that the hardware lacks.
     """
     names = list(hw.resources)
-    tables = _Tables(hw, {name: i for i, name in enumerate(names)})
+    tables = _Tables(hw, {name: i for i, name in enumerate(names)}, graph.launch.cluster_ctas > 1)
     memo: dict[Any, int] = {}
     templates = [_template(graph, t, tables, memo) for t in graph.templates]
     tensors, base = [], 0
@@ -349,6 +388,7 @@ def compile_program(
         "ctas_per_sm": residency.ctas_per_sm,
         "cluster_size": graph.launch.cluster_ctas,
         "gpc_end": np.cumsum(gpcs(hw), dtype=np.int32),
+        **_network(hw, names),
         "line_bytes": line,
         "sector_bytes": hw.l2.sector_bytes,
         "scopes": np.array([_SCOPES[hw.resources[n].scope] for n in names], dtype=np.int32),
@@ -390,6 +430,7 @@ def compile_program(
         "use_peer": np.array(tables.use_peer, dtype=np.int32),
         "use_ticks": np.array(tables.use_ticks, dtype=np.int64),
         "memory": np.array(tables.memory, dtype=np.int64),
+        "messages": np.array(tables.messages, dtype=np.int64),
         "stages": np.array(tables.stages, dtype=np.int64),
         "demands": np.array(tables.demands, dtype=np.int32),
         "signals": np.array(tables.signals, dtype=np.uint8),

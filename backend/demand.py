@@ -50,6 +50,26 @@ class MemoryAccess:
     receivers: int = 0
 
 
+#: `Message.cta` of a signal to every other CTA of the cluster.
+EVERY_CTA = -1
+
+
+@dataclass(frozen=True)
+class Message:
+    """What a stage sends over the network between SMs, or fetches over it.
+
+    Attributes:
+        cta: rank of the other CTA; :data:`EVERY_CTA` for a signal to all others.
+        nbytes: data; it leaves an SM by the port `sm_to_sm_out`, which is among the uses of the stage (or of its `remote` work,
+            when it is fetched). 0 for a signal, which only takes time.
+        fetch: a request goes there, the data comes back.
+    """
+
+    cta: int
+    nbytes: int = 0
+    fetch: bool = False
+
+
 @dataclass(frozen=True)
 class Stage:
     """One step of a node. `kind` is "warp" (the executing warps are held), "unit" (a unit works behind their back, the first
@@ -59,7 +79,8 @@ class Stage:
     it evenly among the warps' sub-partitions. `hold_cycles` holds the warps beyond the work, `latency_cycles` delays what
     follows. `pieces` is how many parts of the stage may interleave with other nodes; chosen by the backend if None.
     `remote` is work, besides `uses`, on resources of the SM of another CTA of the cluster, the one with rank `cta`; not of
-    sub-partitions.
+    sub-partitions. `latency_cycles` counts the network between SMs as a crossbar; `message` says what crosses it, so that the
+    way in another network takes its place.
     """
 
     kind: str
@@ -70,6 +91,7 @@ class Stage:
     access: MemoryAccess | None = None
     remote: Mapping[str, float] = field(default_factory=dict)
     cta: int = 0
+    message: Message | None = None
 
 
 @dataclass(frozen=True)
@@ -86,15 +108,15 @@ class Demand:
 
 
 def warp(uses: Mapping[str, float], *, hold_cycles: float = 0.0, latency_cycles: float = 0.0, pieces: int | None = None,
-         remote: Mapping[str, float] | None = None, cta: int = 0) -> Stage:
+         remote: Mapping[str, float] | None = None, cta: int = 0, message: Message | None = None) -> Stage:
     """A stage that the warps execute themselves."""
-    return Stage("warp", uses, hold_cycles, latency_cycles, pieces, None, remote or {}, cta)
+    return Stage("warp", uses, hold_cycles, latency_cycles, pieces, None, remote or {}, cta, message)
 
 
 def unit(uses: Mapping[str, float], *, latency_cycles: float = 0.0, pieces: int | None = None,
-         remote: Mapping[str, float] | None = None, cta: int = 0) -> Stage:
+         remote: Mapping[str, float] | None = None, cta: int = 0, message: Message | None = None) -> Stage:
     """A stage that an asynchronous unit executes; the unit is the first resource of `uses`."""
-    return Stage("unit", uses, 0.0, latency_cycles, pieces, None, remote or {}, cta)
+    return Stage("unit", uses, 0.0, latency_cycles, pieces, None, remote or {}, cta, message)
 
 
 def memory(access: MemoryAccess, *, latency_cycles: float = 0.0) -> Stage:

@@ -92,6 +92,34 @@ def occupancy(graph: KernelGraph, hw: Hardware) -> Occupancy:
     return Occupancy(resident, limiter, resident * warps, -(-clusters // at_once), clusters / at_once, at_once)
 
 
+@dataclass(frozen=True)
+class ClusterResidency:
+    """How many clusters of one size a chip holds at once, and how many of its SMs they use."""
+
+    cluster_ctas: int
+    clusters: int
+    ctas: int
+    sms: int
+
+
+def cluster_residency(hw: Hardware, ctas_per_sm: int = 1) -> tuple[ClusterResidency, ...]:
+    """For each cluster size that `hw` allows (powers of two), what it holds when an SM holds `ctas_per_sm` CTAs.
+
+    A cluster lies within one GPC, so GPCs whose SMs are no multiple of its size leave some empty.
+
+    Raises:
+        SimulationError: `ctas_per_sm` is not between 1 and what an SM can hold.
+    """
+    if not 1 <= ctas_per_sm <= hw.sm.max_ctas:
+        raise SimulationError(f"{hw.name}: an SM holds 1 to {hw.sm.max_ctas} CTAs, not {ctas_per_sm}.")
+    out = []
+    for size in (1 << i for i in range(hw.chip.max_cluster_ctas.bit_length())):
+        clusters = clusters_at_once(gpcs(hw), ctas_per_sm, size)
+        sms = sum(min(n * ctas_per_sm // size * size, n) for n in gpcs(hw))  # a cluster takes an SM a CTA while there are any
+        out.append(ClusterResidency(size, clusters, clusters * size, sms))
+    return tuple(out)
+
+
 def limits(hw: Hardware) -> Limits:
     """What one SM of `hw` offers to one CTA, for `gtsim.graph.check`."""
     sm = hw.sm

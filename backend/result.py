@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from .network import Network
 from .stream import Schedule
 
 #: Version of the dictionary that :meth:`Result.to_dict` returns; documented in docs/result.md.
@@ -76,6 +77,7 @@ class Result:
     utilization: Mapping[str, float]  #: resource -> share of the run that it was busy, mean over its instances
     queued_cycles: Mapping[str, float]  #: resource -> mean cycles a CTA's requests waited for it
     traffic: Traffic
+    network: Network  #: between SMs; zeros without clusters
     roles: tuple[RoleTime, ...]
     operations: tuple[Operation, ...]
     bound_by: str

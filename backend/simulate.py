@@ -14,6 +14,7 @@ from ..hwconfigs import Hardware, load_hardware
 from .compile import POLICIES, TICKS_PER_CYCLE, compile_program
 from .deadlock import deadlock_text
 from .errors import SimulationError
+from .network import network_of
 from .occupancy import gpcs, occupancy
 from .result import Result, Traffic
 from .stream import EarlyStart, schedule_of
@@ -197,6 +198,7 @@ def _result(
         utilization=utilization,
         queued_cycles={n: queued[i] / ctas / TICKS_PER_CYCLE for i, n in enumerate(names)},
         traffic=Traffic(l2_read, l2_written, dram_read, dram_written, hits / requests if requests else 0.0, coalesced),
+        network=network_of(raw["network"].tolist(), end, TICKS_PER_CYCLE),
         roles=roles,
         operations=operations(graph, raw["nodes"], TICKS_PER_CYCLE),
         bound_by=bound_by(utilization, roles),

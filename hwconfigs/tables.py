@@ -140,7 +140,7 @@ class Sync(Table):
 
 
 class Cluster(OptionalUnit):
-    """Clusters of CTAs: barrier and shared memory of other SMs. The network between SMs is resources.sm_to_sm_out and _in."""
+    """Clusters of CTAs. Latencies count the network between SMs (ports: resources.sm_to_sm_out and _in) as a crossbar."""
 
     load_cycles: Cycles = Field(0.0, description="load from the shared memory of another SM, issue to use")
     store_visible_cycles: Cycles = Field(0.0, description="store to the shared memory of another SM until it can be seen there")
@@ -148,6 +148,14 @@ class Cluster(OptionalUnit):
     barrier_cycles: Cycles = Field(0.0, description="cluster barrier, from the last arrival, with release and acquire")
     barrier_relaxed_cycles: Cycles = Field(0.0, description="the same, arrival without release")
     multicast_cycles: Cycles = Field(0.0, description="latency of a multicast TMA load over that of one for a single SM")
+    network: Literal["crossbar", "mesh"] = Field("crossbar", description="between the SMs of a GPC: crossbar or mesh")
+    placement: Literal["order", "naive", "topology"] = Field(
+        "order", description="free SMs that a cluster gets: order (by number), naive (in no relation to where they are), "
+        "topology (close to each other in the mesh)"
+    )
+    mesh_columns: Count = Field(1, description="mesh: SMs of a row; SM i of a GPC is in row i / columns")
+    hop_cycles: Cycles = Field(0.0, description="mesh: a router and the link behind it")
+    link_bytes_per_cycle: Rate = Field(1.0, description="mesh: bytes that a link passes in a cycle, each direction")
 
 
 class Control(Table):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...graph import Node, Tile
 from ...hwconfigs import Hardware
-from ..demand import Demand, demand, unit, warp
+from ..demand import EVERY_CTA, Demand, Message, demand, unit, warp
 from ..errors import SimulationError
 
 
@@ -35,7 +35,7 @@ def cluster_arrive(node: Node, hw: Hardware) -> Demand:
     if node.attrs.get("exited"):
         return Demand([])
     cost = hw.cluster.barrier_relaxed_cycles if node.attrs.get("relaxed") else hw.cluster.barrier_cycles
-    return Demand([warp({"issue": len(node.warps)}, latency_cycles=cost)])
+    return Demand([warp({"issue": len(node.warps)}, latency_cycles=cost, message=Message(EVERY_CTA))])
 
 
 @demand("cluster_wait")
@@ -51,7 +51,7 @@ def dsmem_load(node: Node, hw: Hardware) -> Demand:
     tile = _remote(node, node.reads, hw)
     return Demand([warp({"issue": _instructions(node, tile, hw), "sm_to_sm_in": tile.nbytes},
                         remote={"smem": tile.nbytes, "sm_to_sm_out": tile.nbytes}, cta=tile.cta,
-                        latency_cycles=hw.cluster.load_cycles)])
+                        latency_cycles=hw.cluster.load_cycles, message=Message(tile.cta, tile.nbytes, fetch=True))])
 
 
 @demand("dsmem_store")
@@ -60,7 +60,7 @@ def dsmem_store(node: Node, hw: Hardware) -> Demand:
     tile = _remote(node, node.writes, hw)
     return Demand([warp({"issue": _instructions(node, tile, hw), "sm_to_sm_out": tile.nbytes},
                         remote={"smem": tile.nbytes, "sm_to_sm_in": tile.nbytes}, cta=tile.cta,
-                        latency_cycles=hw.cluster.store_visible_cycles)])
+                        latency_cycles=hw.cluster.store_visible_cycles, message=Message(tile.cta, tile.nbytes))])
 
 
 @demand("dsmem_copy")
@@ -75,5 +75,5 @@ def dsmem_copy(node: Node, hw: Hardware) -> Demand:
         warp({"issue": 4 * count}, hold_cycles=count * hw.tma.store_issue_cycles),
         unit({"tma": requests, "smem": tile.nbytes, "sm_to_sm_out": tile.nbytes},
              remote={"smem": tile.nbytes, "sm_to_sm_in": tile.nbytes}, cta=tile.cta,
-             latency_cycles=hw.tma.launch_cycles + hw.cluster.store_visible_cycles),
+             latency_cycles=hw.tma.launch_cycles + hw.cluster.store_visible_cycles, message=Message(tile.cta, tile.nbytes)),
     ])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...graph import Node
 from ...hwconfigs import Hardware
-from ..demand import Demand, demand, warp
+from ..demand import Demand, Message, demand, warp
 from .clusters import require_clusters
 
 
@@ -19,11 +19,12 @@ def barrier_arrive(node: Node, hw: Hardware) -> Demand:
     """The warps go on after the issue; waiters see the arrival later, those of another SM later still."""
     arrive = hw.mbarrier.arrive_cycles
     visible = hw.mbarrier.arrive_visible_cycles
-    if node.attrs.get("cta", node.cta) != node.cta:
+    target = int(node.attrs.get("cta", node.cta))
+    if target != node.cta:
         require_clusters(node, hw)
         visible = hw.cluster.arrive_visible_cycles
     return Demand([warp({"issue": len(node.warps)}, hold_cycles=max(arrive - 1, 0),
-                        latency_cycles=0.0), warp({}, latency_cycles=max(visible - arrive, 0))])
+                        latency_cycles=0.0), warp({}, latency_cycles=max(visible - arrive, 0), message=Message(target))])
 
 
 @demand("cta_sync")

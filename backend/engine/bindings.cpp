@@ -113,6 +113,22 @@ Machine machine_of(const nb::dict& d) {
   require(m.line_bytes / m.sector_bytes <= 4, "more than four sectors a line");
   require(m.place_free.empty() || m.place_free.size() == static_cast<std::size_t>(m.sms) * static_cast<std::size_t>(m.ctas_per_sm),
           "place_free");
+  m.network.mesh = integer(d, "network_mesh") != 0;
+  m.network.columns = small(d, "network_columns", 1, kMostIndex);
+  m.network.transit = integer(d, "network_transit");
+  m.network.hop = integer(d, "network_hop");
+  m.network.link_q16 = integer(d, "network_link_q16");
+  m.network.line_bytes = m.line_bytes;
+  const std::int64_t placement = integer(d, "network_placement");
+  require(placement >= 0 && placement <= 2, "network_placement");
+  m.network.placement = static_cast<Placement>(placement);
+  const std::int64_t in = integer(d, "network_in_resource");
+  require(in >= -1 &&
+              in < static_cast<std::int64_t>(m.scopes.size()) && (in < 0 || m.scopes[static_cast<std::size_t>(in)] == Scope::kSm) &&
+              (in >= 0 || !m.network.mesh),
+          "network");
+  m.network_in = use_of(static_cast<std::int32_t>(in), -1, 0, m);
+  m.network_in_q16 = integer(d, "network_in_q16");
   const auto chip = [&](const char* name) {
     const auto r = static_cast<std::int32_t>(integer(d, name));
     require(r >= 0 && r < static_cast<std::int32_t>(m.scopes.size()) && m.scopes[static_cast<std::size_t>(r)] == Scope::kChip, name);
@@ -292,17 +308,39 @@ Program program_of(const nb::dict& d) {
     p.memory.push_back({static_cast<Direction>(at(0)), at(1) != 0, small(2), small(6), at(5) >= 0, use(3), use(4), use(5), at(7), at(8),
                         at(9), small(10), small(11), at(12), static_cast<std::uint64_t>(at(13))});
   }
-  const auto stages = vec<std::int64_t>(d, "stages");  // rows of 6
-  std::int64_t cut = 0;  // uses before this one belong to earlier stages
-  constexpr std::size_t kStageRow = 6;
+  const auto messages = vec<std::int64_t>(d, "messages");  // rows of 4: rank, use of the port out, fetch, bytes
+  constexpr std::size_t kMessageRow = 4;
+  require(messages.size() % kMessageRow == 0, "messages");
+  for (std::size_t i = 0; i < messages.size(); i += kMessageRow) {
+    const std::int64_t peer = messages[i], out = messages[i + 1];
+    require(p.machine.cluster_size > 1 && peer >= -1 && peer < p.machine.cluster_size && out >= -1 &&
+                out < static_cast<std::int64_t>(p.uses.size()) && (out < 0 || peer >= 0) && messages[i + 3] >= 0,
+            "messages");
+    p.messages.push_back({static_cast<std::int32_t>(peer), static_cast<std::int32_t>(out), messages[i + 2] != 0, 0, messages[i + 3]});
+  }
+  const auto stages = vec<std::int64_t>(d, "stages");  // rows of 7
+  std::int64_t cut = 0, sent = 0;  // uses and messages before these belong to earlier stages
+  constexpr std::size_t kStageRow = 7;
   require(stages.size() % kStageRow == 0, "stages");
   for (std::size_t i = 0; i < stages.size(); i += kStageRow) {
     const auto at = [&](std::size_t k) { return stages[i + k]; };
     require(at(0) >= 0 && at(0) <= 2 && at(1) >= cut && at(1) <= at(2) && at(2) <= static_cast<std::int64_t>(p.uses.size()) &&
                 at(3) >= 0 && at(4) > 0 && at(4) <= kMostPieces && (at(0) != 2 || (at(5) >= 0 && at(5) < static_cast<std::int64_t>(p.memory.size()))) &&
-                (at(0) != 1 || at(1) < at(2)),
+                (at(0) != 1 || at(1) < at(2)) && at(6) >= -1 && at(6) < static_cast<std::int64_t>(p.messages.size()),
             "stages");
     cut = at(2);
+    if (at(6) >= 0) {  // a message belongs to one stage, too
+      Message& message = p.messages[static_cast<std::size_t>(at(6))];
+      const std::int32_t out = message.port;  // so far the index of a use
+      require(at(6) == sent++ && at(0) != 2 && (out < 0 || (out >= at(1) && out < at(2))), "messages");
+      if (out >= 0) {
+        const Use& use = p.uses[static_cast<std::size_t>(out)];
+        require((use.peer >= 0) == message.fetch && p.uses[static_cast<std::size_t>(at(2) - 1)].peer >= 0, "messages");
+        message.port = use.resource;
+      }
+      message.piece = message.last / at(4);
+      message.last -= message.piece * (at(4) - 1);
+    }
     for (std::int64_t u = at(1); u < at(2); ++u) {  // cut into pieces; a use belongs to one stage
       Use& use = p.uses[static_cast<std::size_t>(u)];
       use.piece = use.last / at(4);
@@ -314,7 +352,7 @@ Program program_of(const nb::dict& d) {
     require(own_end > at(1) || own_end == at(2), "a stage on other SMs only");
     const std::size_t own = join(p.uses, static_cast<std::size_t>(at(1)), static_cast<std::size_t>(own_end));
     p.stages.push_back({static_cast<StageKind>(at(0)), {p.uses.data() + at(1), own}, {p.uses.data() + own_end, static_cast<std::size_t>(at(2) - own_end)},
-                        at(3), static_cast<std::int32_t>(at(4)), static_cast<std::int32_t>(at(5))});
+                        at(3), static_cast<std::int32_t>(at(4)), static_cast<std::int32_t>(at(5)), static_cast<std::int32_t>(at(6))});
   }
   const auto demands = vec<std::int32_t>(d, "demands");  // rows of 3
   const auto signals = vec<std::uint8_t>(d, "signals");
@@ -400,6 +438,8 @@ nb::dict run(const nb::dict& input, std::int32_t observed_sm, std::int32_t threa
   result["bound_ppm"] = out.bound_ppm;
   const Traffic& t = out.traffic;
   result["traffic"] = array<std::int64_t>({t.l2_read, t.l2_written, t.dram_read, t.dram_written, t.l2_hit, t.l2_requests, t.l2_coalesced}, {7});
+  const NetworkStats& n = out.network;
+  result["network"] = array<std::int64_t>({n.requests, n.bytes, n.hops, n.residence, n.link_busy, n.link_wait, out.network_links}, {7});
   const std::size_t resources = out.busy.size();
   result["busy"] = array(std::move(out.busy), {resources});
   result["queued"] = array(std::move(out.queued), {resources - 1});
@@ -418,12 +458,12 @@ nb::dict run(const nb::dict& input, std::int32_t observed_sm, std::int32_t threa
   std::vector<std::int64_t> spans;
   for (const Span& s : out.spans) spans.insert(spans.end(), {s.instance, s.node, s.run, s.ready, s.start, s.released, s.done});
   result["spans"] = array(std::move(spans), {out.spans.size(), 7});
-  const std::size_t n = out.instance_start.size();
-  result["instance_start"] = array(std::move(out.instance_start), {n});
-  result["instance_end"] = array(std::move(out.instance_end), {n});
-  result["instance_trigger"] = array(std::move(out.instance_trigger), {n});
-  result["instance_wait"] = array(std::move(out.instance_wait), {n});
-  result["instance_sm"] = array(std::move(out.instance_sm), {n});
+  const std::size_t instances = out.instance_start.size();
+  result["instance_start"] = array(std::move(out.instance_start), {instances});
+  result["instance_end"] = array(std::move(out.instance_end), {instances});
+  result["instance_trigger"] = array(std::move(out.instance_trigger), {instances});
+  result["instance_wait"] = array(std::move(out.instance_wait), {instances});
+  result["instance_sm"] = array(std::move(out.instance_sm), {instances});
   return result;
 }
 

@@ -73,14 +73,74 @@ void Shard::start_cluster(Cluster& cluster) {
   begin_first(slot_at(cluster.places[0]));
 }
 
-// One piece (the last one?) of the work of `stage` on other SMs; returns when it ends.
+// One piece (the last one?) of the work of `stage` on other SMs, and its way there; returns when it ends.
 Tick Shard::reserve_remote(const Stage& stage, const Slot& slot, bool last, Tick now) {
-  Tick finish = now;
+  const Message* message = stage.message < 0 ? nullptr : &chip_.program.messages[static_cast<std::size_t>(stage.message)];
+  const std::int32_t port = message == nullptr ? -1 : message->port;
+  Tick finish = now, entered = now;
+  if (port >= 0 && !message->fetch)  // the data leaves by a port that was taken just now
+    for (const Use& use : stage.uses)
+      if (use.resource == port) entered = std::max(now, servers.free_at(use, slot.sm) - (last ? use.last : use.piece));
   for (const Use& use : stage.remote) {
     const Tick work = last ? use.last : use.piece;
-    finish = std::max(finish, servers.reserve(use, slot.cluster->places[static_cast<std::size_t>(use.peer)].sm, now, work) + work);
+    const Tick start = servers.reserve(use, slot.cluster->places[static_cast<std::size_t>(use.peer)].sm, now, work);
+    if (use.resource == port && message->fetch) entered = start;
+    finish = std::max(finish, start + work);
+  }
+  if (port < 0) return finish;
+  const std::int32_t peer = slot.cluster->places[static_cast<std::size_t>(message->peer)].sm;
+  const std::int64_t bytes = last ? message->last : message->piece;
+  Noc& network = network_of(slot.sm);
+  if (message->fetch) network.signal(slot.sm, peer, network.requests_of(bytes));
+  return std::max(finish, network.send(message->fetch ? peer : slot.sm, message->fetch ? slot.sm : peer, bytes, entered, now));
+}
+
+// The latency of `stage`, with the way of its message in place of that through a crossbar.
+Tick Shard::latency_of(const Stage& stage, const Slot& slot) {
+  if (stage.message < 0) return stage.latency;
+  return std::max<Tick>(stage.latency + detour(chip_.program.messages[static_cast<std::size_t>(stage.message)], slot), 0);
+}
+
+// What the way of a message takes more than that through a crossbar; less than nothing if it is a short one.
+Tick Shard::detour(const Message& message, const Slot& slot) {
+  Noc& network = network_of(slot.sm);
+  if (message.peer >= 0) {
+    const std::int32_t peer = slot.cluster->places[static_cast<std::size_t>(message.peer)].sm;
+    if (message.port < 0) network.signal(slot.sm, peer);
+    return (message.fetch ? 2 : 1) * network.detour(slot.sm, peer);
+  }
+  Tick longest = -kNever;
+  for (const Place& place : slot.cluster->places) {
+    if (place.sm == slot.sm && place.slot == slot.index) continue;
+    network.signal(slot.sm, place.sm);
+    longest = std::max(longest, network.detour(slot.sm, place.sm));
+  }
+  return longest;
+}
+
+// A chunk of a piece goes over the mesh to every CTA that receives it; returns when it is there, but for the time of the ways.
+Tick Shard::multicast(const PieceState& state, Tick entered) {
+  const Slot& slot = slot_at(transfers_[static_cast<std::size_t>(state.transfer)].place);
+  const std::int64_t bytes = state.part(state.piece.sector_bytes);
+  const Tick work = scaled(bytes, chip_.machine.network_in_q16);
+  Noc& network = network_of(state.sm);
+  Tick finish = entered;
+  bool again = false;
+  for (std::uint64_t left = state.access->receivers; left != 0; left &= left - 1) {
+    const std::int32_t sm = slot.cluster->places[static_cast<std::size_t>(std::countr_zero(left))].sm;
+    finish = std::max(finish, servers.reserve(chip_.machine.network_in, sm, now_, work) + work);
+    finish = std::max(finish, again ? network.send_again(state.sm, sm, bytes, entered, now_) : network.send(state.sm, sm, bytes, entered, now_));
+    again = true;
   }
   return finish;
+}
+
+// The same as `detour` for the receiver of a multicast that is farthest away.
+Tick Shard::multicast_detour(const MemoryAccess& access, const Slot& slot) {
+  Tick longest = -kNever;
+  for (std::uint64_t left = access.receivers; left != 0; left &= left - 1)
+    longest = std::max(longest, network_of(slot.sm).detour(slot.sm, slot.cluster->places[static_cast<std::size_t>(std::countr_zero(left))].sm));
+  return longest;
 }
 
 // Reserve `use` for `work` on the SM of the piece and of every CTA that receives it; returns when the last of them starts.

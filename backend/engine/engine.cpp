@@ -28,13 +28,17 @@ Tick window_length(const Program& program) {
 
 Engine::Engine(const Program& program, std::int32_t observed_sm, std::int32_t threads, std::function<void(double)> poll)
     : program_(program), machine_(program.machine), poll_(std::move(poll)),
-      chip_{program, program.machine, observed_sm, message_time(program.machine), Route(program.machine), false, std::vector<Tick>(Servers::count(program.machine), 0), {}, {}, {}},
+      chip_{program, program.machine, observed_sm, message_time(program.machine), Route(program.machine), false, std::vector<Tick>(Servers::count(program.machine), 0), {}, {}, {}, {}},
       shard_of_(static_cast<std::size_t>(program.machine.sms)),
       stats_(static_cast<std::size_t>(std::max(threads, 1))), placement_(program.machine) {
   chip_.slots.resize(shard_of_.size() * static_cast<std::size_t>(machine_.ctas_per_sm));
   for (std::size_t place = 0; place < chip_.slots.size(); ++place) {
     chip_.slots[place].sm = static_cast<std::int32_t>(place) / machine_.ctas_per_sm;
     chip_.slots[place].index = static_cast<std::int32_t>(place) % machine_.ctas_per_sm;
+  }
+  for (std::size_t gpc = 0; gpc < machine_.gpc_end.size(); ++gpc) {
+    const std::int32_t first = gpc == 0 ? 0 : machine_.gpc_end[gpc - 1];
+    chip_.networks.emplace_back(machine_.network, first, machine_.gpc_end[gpc] - first);
   }
   for (const Template& t : program.templates) {
     for (Stats& stats : stats_) stats.emplace_back(static_cast<std::size_t>(t.nodes));
@@ -155,6 +159,10 @@ Outcome Engine::outcome() {
   out.busy = total.busy;
   out.queued = total.queued;
   for (std::size_t task = 0; task < next_.size(); ++task) out.events += events_of(task);
+  for (const Noc& network : chip_.networks) {
+    out.network += network.stats;
+    out.network_links += network.links();
+  }
   for (const Shard& shard : shards_) {
     out.end = std::max(out.end, shard.end);
     out.spans.insert(out.spans.end(), shard.spans.begin(), shard.spans.end());

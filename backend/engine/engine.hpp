@@ -32,6 +32,7 @@ class Engine {
     std::vector<Tick> busy, queued;
     Tick dram_busy;
     Stats nodes;
+    std::vector<NetworkStats> networks;  // [GPCs]
   };
   static constexpr std::size_t kIntervals = 4;  // periods that must take the same time
   static constexpr std::size_t kWatched = 12;   // periods whose trend is watched

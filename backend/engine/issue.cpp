@@ -118,7 +118,7 @@ void Shard::async_piece(Slot& slot, std::int32_t node, Tick now) {
   if (!last) {
     queue_.push(start, Event::pack(kAsync, place_of(slot), node));
   } else {
-    next_stage(slot, node, finish + stage.latency);
+    next_stage(slot, node, finish + latency_of(stage, slot));
   }
 }
 

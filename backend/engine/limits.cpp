@@ -23,6 +23,7 @@ void check_machine(const Machine& m) {
   within(rate(m.l2_q16) && rate(m.l2_write_q16) && rate(m.dram_q16) && rate(m.dram_turn_q16), "ticks a byte");
   within(duration(m.l2_near) && duration(m.l2_far) && duration(m.dram_latency), "latencies of L2 and DRAM");
   within(duration(m.kernel_launch) && duration(m.cta_gap) && duration(m.cta_dispatch) && duration(m.grid_wait) && duration(m.grid_sync), "launch times");
+  within(rate(m.network.link_q16) && rate(m.network_in_q16) && duration(m.network.transit) && duration(m.network.hop), "network");
   within(std::all_of(m.place_free.begin(), m.place_free.end(), duration), "place_free");
   within(m.l2_capacity >= 0 && m.l2_capacity <= std::int64_t{1} << 50, "l2_capacity");
   for (const std::int64_t lines : m.pool_lines) within(lines >= 0 && lines <= std::int64_t{1} << 50, "pool_lines");
@@ -38,6 +39,12 @@ void check_tensor(const Tensor& t) {
     last += static_cast<double>(t.shape[d]) * static_cast<double>(t.stride_bytes[d]);
   }
   within(last < 0x1p61, "a tensor lies beyond the last address");
+}
+
+// Ticks that `bytes` take between two SMs as far apart as can be, a request before them, if nothing overlaps.
+double way(const Machine& m, double bytes) {
+  const double hops = m.network.mesh ? 2.0 * m.sms : 0, times = static_cast<double>(m.network.link_q16) / 65536.0;
+  return 2 * (static_cast<double>(m.network.transit) + (hops + 1) * static_cast<double>(m.network.hop)) + hops * bytes * times;
 }
 
 using Extent = std::array<double, 8>;
@@ -96,7 +103,8 @@ double cost(const Program& p, const MemoryAccess& a, const Size& s) {
   within(requests * std::max(a.write_bytes, 1) < 0x1p62, "bytes of a store");
   return static_cast<double>(a.launch) + latency * (s.blocks / at_once + 1) + times(requests, a.front_q16) +
          copies * (times(wire, a.port_q16) + times(s.bytes, a.sink_q16)) + times(wire, m.l2_q16) + 2 * times(wire, m.l2_write_q16) +
-         2 * times(s.footprint + s.bytes, m.dram_q16 + m.dram_turn_q16);
+         2 * times(s.footprint + s.bytes, m.dram_q16 + m.dram_turn_q16) +
+         (copies - 1) * (way(m, s.sector_bytes) + times(s.sector_bytes, m.network_in_q16));
 }
 
 double cost(const Program& p, const Template& t, std::size_t node) {
@@ -107,6 +115,7 @@ double cost(const Program& p, const Template& t, std::size_t node) {
     total += static_cast<double>(stage.latency);
     for (const std::span<const Use> uses : {stage.uses, stage.remote})
       for (const Use& use : uses) total += static_cast<double>(use.piece) * (stage.subops - 1) + static_cast<double>(use.last);
+    if (stage.message >= 0) total += way(p.machine, static_cast<double>(p.messages[static_cast<std::size_t>(stage.message)].last) * stage.subops);
     if (stage.kind != StageKind::kMemory) continue;
     const MemoryAccess& access = p.memory[static_cast<std::size_t>(stage.memory)];
     total += cost(p, access, size_of(p, t, static_cast<std::size_t>(t.tile_ptr[node] + access.tile)));
@@ -129,6 +138,7 @@ void check_limits(const Program& p) {
   for (const Tensor& t : p.tensors) check_tensor(t);
   for (const Use& use : p.uses) within(duration(use.last), "use_ticks");
   for (const Stage& s : p.stages) within(duration(s.latency), "stage latency");
+  for (const Message& s : p.messages) within(s.last <= kMostElements, "bytes of a message");
   for (const MemoryAccess& a : p.memory)
     within(rate(a.front_q16) && rate(a.port_q16) && rate(a.sink_q16) && duration(a.launch), "memory access");
   std::vector<std::vector<double>> work;

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "noc.hpp"
 #include "time.hpp"
 
 namespace gtsim {
@@ -34,6 +35,15 @@ struct Stage {
   Tick latency;          // after the work, before the next stage (or completion)
   std::int32_t subops;   // pieces that interleave with other nodes
   std::int32_t memory;   // index of the access, for kMemory
+  std::int32_t message;  // index of the message that it sends or fetches, or -1
+};
+
+// What a stage sends to another SM of the cluster, or fetches from there; data passes ports among the uses of the stage.
+struct Message {
+  std::int32_t peer;         // rank of the other CTA; -1: a signal to every other one
+  std::int32_t port;         // the resource by which the data leaves an SM; -1: a signal, without data
+  bool fetch;                // a request goes there, the data comes back
+  std::int64_t piece, last;  // bytes of each piece of the stage, and of the last one
 };
 
 enum class Direction : std::uint8_t { kLoad, kStore, kAtomic };
@@ -147,6 +157,9 @@ struct Machine {
   std::int32_t sms, subpartitions, ctas_per_sm, line_bytes, sector_bytes;
   std::int32_t cluster_size;                 // CTAs of an instance
   std::vector<std::int32_t> gpc_end;         // [GPCs] SMs of this GPC and of those before it
+  NetworkShape network;                      // between the SMs of a GPC
+  Use network_in;                            // the port by which multicasts over a mesh enter an SM
+  std::int64_t network_in_q16;
   std::array<std::vector<std::int32_t>, 5> by_sm;  // [scopes][SMs]: where the servers of each SM are among those of a resource
   std::array<std::int32_t, 5> scope_size;          // [scopes] servers of a resource
   std::vector<Scope> scopes;                 // [resources]
@@ -176,6 +189,7 @@ struct Program {
   std::vector<Use> uses;
   std::vector<Stage> stages;
   std::vector<MemoryAccess> memory;
+  std::vector<Message> messages;
   std::vector<Demand> demands;
   std::vector<Template> templates;
   std::vector<std::int32_t> instance_template;
@@ -216,6 +230,8 @@ struct Outcome {
   Tick end = 0;
   std::int64_t events = 0;
   Traffic traffic;
+  NetworkStats network;
+  std::int64_t network_links = 0;
   std::vector<Tick> busy, queued;                 // [resources]
   std::vector<std::vector<NodeStats>> nodes;      // [templates][nodes]
   std::vector<Span> spans;

@@ -212,7 +212,7 @@ void Shard::run_stage(Slot& slot, std::int32_t node, Tick when) {
 void Shard::warp_work(Slot& slot, std::int32_t node, Tick start, Tick end_time) {
   NodeState& state = (*slot.nodes)[node];
   if (state.when == kNever) state.when = start;
-  const Tick latency = stage_of(slot, state).latency;
+  const Tick latency = latency_of(stage_of(slot, state), slot);
   if (state.stage + 1 == info_of(slot, state).demand.warp_stages) warps_go_on(slot, node, end_time);
   next_stage(slot, node, end_time + latency);
 }

@@ -19,6 +19,7 @@
 #include "clusters.hpp"
 #include "event_queue.hpp"
 #include "l2_hash.hpp"
+#include "noc.hpp"
 #include "nodes.hpp"
 #include "pieces.hpp"
 #include "program.hpp"
@@ -80,6 +81,7 @@ struct Chip {
   std::vector<Tick> free;    // servers
   std::vector<Slot> slots;   // [SMs, places]
   std::vector<std::vector<NodeState>> fresh;  // [templates][nodes]: nodes before anything happened
+  std::vector<Noc> networks;                  // [GPCs]
   Outcome outcome;                            // of it the arrays by instance
 };
 
@@ -209,6 +211,13 @@ class Shard {
   void async_piece(Slot& slot, std::int32_t node, Tick now);
   Tick reserve_remote(const Stage& stage, const Slot& slot, bool last, Tick now);
   Tick reserve_everywhere(const Use& use, const PieceState& state, Tick now, Tick work);
+  Noc& network_of(std::int32_t sm) {
+    return chip_.networks[static_cast<std::size_t>(chip_.machine.by_sm[static_cast<std::size_t>(Scope::kGpc)][static_cast<std::size_t>(sm)])];
+  }
+  Tick latency_of(const Stage& stage, const Slot& slot);
+  Tick detour(const Message& message, const Slot& slot);
+  Tick multicast(const PieceState& state, Tick entered);
+  Tick multicast_detour(const MemoryAccess& access, const Slot& slot);
 
   void start_transfer(Slot& slot, std::int32_t node, Tick when);
   void pump(std::int32_t sm, std::int32_t pool);

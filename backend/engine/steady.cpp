@@ -54,7 +54,8 @@ void Engine::note_retired(Tick now) {
 
 // What has been counted so far.
 Engine::Mark Engine::mark(Tick now) const {
-  Mark m{now, {}, std::vector<Tick>(machine_.scopes.size(), 0), std::vector<Tick>(machine_.scopes.size(), 0), 0, stats_.front()};
+  Mark m{now, {}, std::vector<Tick>(machine_.scopes.size(), 0), std::vector<Tick>(machine_.scopes.size(), 0), 0, stats_.front(), {}};
+  for (const Noc& network : chip_.networks) m.networks.push_back(network.stats);
   const auto count = [&m](const Servers& servers) {
     for (std::size_t r = 0; r < m.busy.size(); ++r) {
       m.busy[r] += servers.busy()[r];
@@ -84,6 +85,10 @@ void Engine::skip_periods(std::int32_t times, Tick interval) {
     memory.servers.add_queued(static_cast<std::int32_t>(r), gain(before.queued[r], now.queued[r], times, kIntervals));
   }
   memory.memory.add_dram_busy(gain(before.dram_busy, now.dram_busy, times, kIntervals));
+  for (std::size_t gpc = 0; gpc < chip_.networks.size(); ++gpc)
+    for (const auto field : {&NetworkStats::requests, &NetworkStats::bytes, &NetworkStats::hops, &NetworkStats::residence,
+                             &NetworkStats::link_wait, &NetworkStats::link_busy})
+      grow(before.networks[gpc].*field, now.networks[gpc].*field, chip_.networks[gpc].stats.*field);
   for (std::size_t t = 0; t < before.nodes.size(); ++t)
     for (std::size_t n = 0; n < before.nodes[t].size(); ++n) {
       const NodeStats &old = before.nodes[t][n], &current = now.nodes[t][n];

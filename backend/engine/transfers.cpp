@@ -120,7 +120,14 @@ void Shard::returned(std::int32_t id, Tick now) {
   const auto reserve = [&](const Use& use, Tick work) {
     return (access.receivers == 0 ? servers.reserve(use, state.sm, now, work) : reserve_everywhere(use, state, now, work)) + work;
   };
-  const Tick through = reserve(access.port, scaled(state.part(state.piece.sector_bytes), access.port_q16));
+  const Tick port = scaled(state.part(state.piece.sector_bytes), access.port_q16);
+  Tick through = now;
+  if (access.receivers != 0 && chip_.machine.network.mesh) {  // one SM takes it and passes it on to the others
+    const Tick start = servers.reserve(access.port, state.sm, now, port);
+    through = std::max(start + port, multicast(state, start));
+  } else {
+    through = reserve(access.port, port);
+  }
   Tick done = through;
   if (access.has_sink) done = std::max(done, reserve(access.sink, scaled(state.part(state.piece.bytes), access.sink_q16)));
   const Tick nominal = state.first + share(state.last - state.first, state.chunk + 1, state.chunks);
@@ -138,7 +145,8 @@ void Shard::returned(std::int32_t id, Tick now) {
     if (--transfer.left == 0) {
       Slot& slot = slot_at(transfer.place);
       const std::int32_t node = transfer.node;
-      const Tick finish = transfer.end + stage_of(slot, (*slot.nodes)[node]).latency;
+      const Tick latency = stage_of(slot, (*slot.nodes)[node]).latency;
+      const Tick finish = transfer.end + (access.receivers == 0 ? latency : std::max<Tick>(latency + multicast_detour(access, slot), 0));
       free_transfers_.push_back(transfer_id);
       next_stage(slot, node, finish);
     }

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ..backend import cluster_residency
 from ..hwconfigs import diff_hardware, list_hardware, load_hardware
 from . import _options as o
 from ._app import app
@@ -63,4 +64,19 @@ def diff(a: Name, b: Name) -> None:
     table = _table("key", a, b)
     for path, left, right in diff_hardware(load_hardware(a), load_hardware(b)):
         table.add_row(path, _value(left), _value(right))
+    _print(table)
+
+
+@hw.command()
+def clusters(
+    name: Name,
+    ctas_per_sm: Annotated[int, typer.Option("--ctas-per-sm", metavar="N", help="CTAs that one SM holds.")] = 1,
+    changes: o.Set = None,
+    hw_file: o.HwFile = None,
+) -> None:
+    """Show how many CTAs of each cluster size run at once."""
+    gpu = load_hardware(name, o.overrides(changes), hw_file or ())
+    table = _table("cluster size", "clusters", "CTAs", "SMs used", "of all")
+    for row in cluster_residency(gpu, ctas_per_sm):
+        table.add_row(*map(str, (row.cluster_ctas, row.clusters, row.ctas, row.sms)), f"{row.sms / gpu.chip.sm_count:.0%}")
     _print(table)

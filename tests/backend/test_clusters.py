@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from gtsim.backend import Result, SimulationError, simulate
-from gtsim.backend.occupancy import gpcs, occupancy
+from gtsim.backend.occupancy import cluster_residency, gpcs, occupancy
 from gtsim.graph import TileGraphBuilder
 from gtsim.graph.clusters import clusters_at_once
 from gtsim.hwconfigs import load_hardware
@@ -153,6 +153,16 @@ def test_how_many_clusters_run_at_once(hw: str, size: int, at_once: int) -> None
         kernel.b.add_instances(kernel.t, [(i * size, 0, 0) for i in range(clusters)])
         result = simulate(kernel.b.build(), hw, overrides=PLAIN)
         assert (result.cycles, result.waves, result.ctas) == (500 * rounds, rounds, clusters * size)
+
+
+def test_the_table_of_cluster_sizes() -> None:
+    """GPCs of 18, 18, 18, 16, 16, 16, 16 and 14 SMs: at 8 CTAs a cluster, two SMs of each 18 and six of the 14 stay empty."""
+    rows = {r.cluster_ctas: (r.clusters, r.ctas, r.sms) for r in cluster_residency(load_hardware("h100_sxm"))}
+    assert rows == {1: (132, 132, 132), 2: (66, 132, 132), 4: (31, 124, 124), 8: (15, 120, 120), 16: (7, 112, 112)}
+    assert [r.ctas for r in cluster_residency(load_hardware("h100_sxm"), 2)] == [264, 264, 264, 248, 240]
+    assert [r.cluster_ctas for r in cluster_residency(load_hardware("a100_sxm"))] == [1]
+    with pytest.raises(SimulationError, match="holds 1 to 32 CTAs, not 0"):
+        cluster_residency(HW, 0)
 
 
 def test_two_ctas_an_sm_double_the_places_of_a_gpc() -> None:

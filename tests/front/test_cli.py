@@ -62,6 +62,8 @@ def test_hw_lists_shows_and_compares(gtsim_command) -> None:
     shown = gtsim_command("hw", "show", "h100_sxm", "--set", "l2.latency_near_cycles=333").out
     assert "l2.latency_near_cycles" in shown and "333" in shown and "CUDA-guide" in shown
     assert "dram.peak_gbs" in gtsim_command("hw", "diff", "h100_sxm", "h200_sxm").out
+    rows = [line.split() for line in gtsim_command("hw", "clusters", "h100_sxm").out.splitlines()]
+    assert ["8", "15", "120", "120", "91%"] in rows
 
 
 def test_version_and_help(gtsim_command) -> None:
