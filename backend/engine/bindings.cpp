@@ -339,6 +339,7 @@ Program program_of(const nb::dict& d) {
         message.port = use.resource;
       }
       message.piece = message.last / at(4);
+      if (message.piece > p.machine.line_bytes) message.piece -= message.piece % p.machine.line_bytes;  // whole requests
       message.last -= message.piece * (at(4) - 1);
     }
     for (std::int64_t u = at(1); u < at(2); ++u) {  // cut into pieces; a use belongs to one stage

@@ -6,7 +6,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from .facts import Facts
-from .style import columns, nbytes, percent, titled
+from .style import columns, nbytes, percent, plural, titled
 
 
 def section(facts: Facts) -> RenderableType:
@@ -24,8 +24,18 @@ def section(facts: Facts) -> RenderableType:
     read, written = facts.tensor_bytes
     table.add_row("tensors, once", nbytes(read), nbytes(written), "", "", "")
     kept = written - t.dram_written_bytes
-    note = f"{nbytes(kept)} of what was written still stand in the L2 at the end" if kept > 0 else ""
-    return titled("Memory traffic", table, *([Text(note, style="dim")] if note else []))
+    notes = [f"{nbytes(kept)} of what was written still stand in the L2 at the end"] if kept > 0 else []
+    notes += _between_sms(facts)
+    return titled("Memory traffic", table, *([Text("\n".join(notes), style="dim")] if notes else []))
+
+
+def _between_sms(facts: Facts) -> list[str]:
+    n = facts.result.network
+    if not n.requests:
+        return []
+    way = f"over {n.mean_hops:.1f} links, busy {percent(n.link_utilization)}, " if facts.hw.cluster.network == "mesh" else ""
+    return [f"between SMs: {nbytes(n.bytes)} and signals in {plural(n.requests, 'request')}, {way}"
+            f"{n.residence_cycles:.0f} cycles each in the network"]  # fmt: skip
 
 
 def _rereads(facts: Facts) -> str:

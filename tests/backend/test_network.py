@@ -111,6 +111,12 @@ def test_in_a_crossbar_every_way_is_the_same(source: int, target: int, hops: int
     assert result.network.residence_cycles == pytest.approx(CROSSING, abs=0.01)
 
 
+def test_a_long_message_is_cut_into_whole_requests() -> None:
+    slow = {**MESH, "resources.sm_to_sm_out.rate_per_cycle": 20}
+    n = transfers([(0, 1)], nbytes=8192, overrides=slow).network  # seven pieces of about 64 cycles
+    assert (n.requests, n.bytes) == (64, 8192)
+
+
 # -- messages that meet ------------------------------------------------------------------------------------------------------
 
 

@@ -104,3 +104,16 @@ def test_every_hint_states_its_numbers(make_gemm) -> None:
     assert found
     assert all(any(c.isdigit() for c in h.evidence) for h in found)
     assert [h.stake for h in found] == sorted((h.stake for h in found), reverse=True)
+
+
+def test_what_crosses_the_network_between_sms_is_told() -> None:
+    b = gtsim.TileGraphBuilder("pair", grid=(2, 1, 1), cluster=(2, 1, 1), threads=128, arch="sm_90a")
+    s, f = (b.buffer(n, (64, 64), "float16", scope=c) for n, c in (("s", "shared"), ("f", "fragment")))
+    t = b.template()
+    t.node("dsmem_store", range(4), cta=0, reads=[f.tile()], writes=[s.tile(cta=1)])
+    b.add_instances(t, [(0, 0, 0)])
+    graph = b.build()
+    text = report_text(gtsim.simulate(graph, "h200_sxm"), 120)
+    assert "between SMs: 8.2 kB and signals in 64 requests, 82 cycles each in the network" in text
+    mesh = report_text(gtsim.simulate(graph, "h200_sxm", overrides={"cluster.network": "mesh"}), 120)
+    assert "in 64 requests, over 1.0 links, busy" in mesh and "44 cycles each in the network" in mesh
