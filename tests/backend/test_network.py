@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from gtsim.backend import Result, SimulationError, simulate
 from gtsim.backend.network import crossbar_transit_cycles, mesh_like_crossbar
 from gtsim.hwconfigs import load_hardware
+from hypothesis import given
+from hypothesis import strategies as st
 
 from .kernels import PLAIN, Kernel
+from .random_kernels import Case, kernels
+from .test_invariance import facts, renumbered
 
 HW = load_hardware("h200_sxm")
 HOP, LINK = 10, 16
@@ -318,6 +323,28 @@ def test_threads_change_nothing() -> None:
     one, three = once(1), once(3)
     assert (one.cycles, one.events, one.network) == (three.cycles, three.events, three.network)
     assert one.network.link_wait_cycles > 0
+
+
+SMALL = {"cluster.network": "mesh", "cluster.mesh_columns": 2, "cluster.hop_cycles": 13, "cluster.link_bytes_per_cycle": 3.5}
+
+
+@given(case=kernels(repeats=False, fixed={**SMALL, "cluster.placement": "naive"}), seed=st.integers(0, 99))
+def test_neither_threads_nor_numbers_of_nodes_change_a_mesh(case: Case, seed: int) -> None:
+    whole = case.run()
+    other = replace(case.graph, templates=tuple(renumbered(t, seed) for t in case.graph.templates))
+    assert facts(case.run(threads=3)) == facts(case.run(other)) == facts(whole)
+    assert 0 <= whole.network.link_utilization <= 1
+    assert 0 <= whole.network.link_wait_cycles <= whole.network.residence_cycles
+
+
+@given(case=kernels(fixed={**SMALL, "cluster.placement": "topology"}))
+def test_every_byte_that_crosses_a_mesh_crosses_a_crossbar(case: Case) -> None:
+    """Multicasts, which do not take the ports between SMs in a crossbar, apart."""
+    if any(n.attrs.get("multicast") for t in case.graph.templates for n in case.graph.nodes_of(t)):
+        return
+    crossbar = Case(case.graph, {**case.overrides, "cluster.network": "crossbar"}, case.options, case.start)
+    mesh, other = (c.run(fidelity="bulk").network for c in (case, crossbar))
+    assert (mesh.bytes, mesh.requests) == (other.bytes, other.requests)
 
 
 def test_without_clusters_nothing_crosses() -> None:
