@@ -61,21 +61,22 @@ def peak_mb() -> float:
 
 
 def measure(path: str, hw: str, fidelity: str, threads: int, runs: int) -> dict[str, Any]:
-    """Least seconds of `runs` simulations, and what does not vary."""
+    """Least seconds of `runs` simulations, by the clock and of processor time (of all threads, with what comes before and behind
+    the engine), and what does not vary."""
     from gtsim.backend import simulate
     from gtsim.graph import load_graph
 
     graph = load_graph(path)
-    before, best, instructions = peak_mb(), float("inf"), []
+    before, best, processor, instructions = peak_mb(), float("inf"), float("inf"), []
     for _ in range(runs):
         with Instructions() as counted:
-            started = time.perf_counter()
+            started = time.process_time()
             result = simulate(graph, hw, fidelity=fidelity, threads=threads)
-            whole = time.perf_counter() - started
+            processor = min(processor, time.process_time() - started)
         best = min(best, result.seconds["simulation"])
         instructions.append(counted.count)
     return {"cycles": result.cycles, "events": result.events, "nodes": result.graph["executed_nodes"], "seconds": best,
-            "whole_seconds": whole, "peak_mb": peak_mb(), "before_mb": before,
+            "cpu_seconds": processor, "peak_mb": peak_mb(), "before_mb": before,
             "instructions": min(instructions) if None not in instructions else None}
 
 

@@ -19,19 +19,19 @@ HW = "h200_sxm"
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples"))
 
 
-def gemm(size: int) -> KernelGraph:
+def gemm(size: int, hw: str = HW) -> KernelGraph:
     """A square fp16 GEMM (examples/gemm.py)."""
     from gemm import gemm as kernel
 
-    return gtsim.lower(kernel, (), {"M": size, "N": size, "K": size}, hw=HW)
+    return gtsim.lower(kernel, (), {"M": size, "N": size, "K": size}, hw=hw)
 
 
-def attention(tokens: int = 16384, heads: int = 32) -> KernelGraph:
+def attention(tokens: int = 16384, heads: int = 32, hw: str = HW) -> KernelGraph:
     """FlashAttention forward, causal (examples/flash_attention.py)."""
     from flash_attention import flash_attention
 
     sizes = {"batch": 1, "heads": heads, "kv_heads": heads, "seq_q": tokens, "seq_kv": tokens, "causal": True}
-    return gtsim.lower(flash_attention, (), sizes, hw=HW)
+    return gtsim.lower(flash_attention, (), sizes, hw=hw)
 
 
 def vector_add(rows: int = 8192) -> KernelGraph:
