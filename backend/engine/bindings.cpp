@@ -41,25 +41,24 @@ std::size_t join(std::vector<Use>& uses, std::size_t begin, std::size_t end) {
 // The slices of the L2 and the DRAM behind them.
 void memory_of(const nb::dict& d, Machine& m) {
   L2Config& l2 = m.l2_config;
-  l2.slices = small(d, "l2_slices", 1, kMostIndex);
-  l2.partitions = small(d, "l2_partitions", 1, kMostIndex);
+  l2.slices = small(d, "l2_slices", 1, kMostParts);
+  l2.partitions = small(d, "l2_partitions", 1, 32);
   l2.mshr_per_slice = small(d, "l2_mshr_per_slice", 1, kMostIndex);
-  l2.coalescer_sms = small(d, "l2_coalescer_sms", 1, kMostIndex);
+  l2.coalescer_sms = small(d, "l2_coalescer_sms", 1, 64);
   l2.folded_hash = integer(d, "l2_folded_hash") != 0;
   l2.remote_copy = integer(d, "l2_remote_copy") != 0;
   l2.side = vec<std::int32_t>(d, "l2_side");
-  require(l2.slices % l2.partitions == 0 && l2.partitions <= 32, "l2_partitions");
+  require(l2.slices % l2.partitions == 0, "l2_partitions");
   require(l2.side.size() == static_cast<std::size_t>(m.sms), "l2_side");
   in_range(l2.side, 0, l2.partitions, "l2_side");
   DramConfig& dram = m.dram;
-  dram.channels = small(d, "dram_channels", 1, kMostIndex);
-  dram.banks = small(d, "dram_banks", 1, kMostIndex);
+  dram.channels = small(d, "dram_channels", 1, kMostParts);
+  dram.banks = small(d, "dram_banks", 1, kMostParts);
   dram.row_lines = small(d, "dram_row_lines", 1, kMostIndex);
   dram.activate = integer(d, "dram_activate");
   dram.precharge = integer(d, "dram_precharge");
   dram.row_cycle = integer(d, "dram_row_cycle");
   require(dram.channels % (l2.slices / l2.partitions) == 0, "dram_channels");
-  require(dram.activate >= 0 && dram.precharge >= 0 && dram.row_cycle >= 0, "dram timing");
 }
 
 Machine machine_of(const nb::dict& d) {

@@ -24,6 +24,7 @@ void check_machine(const Machine& m) {
   within(duration(m.l2_near) && duration(m.l2_far) && duration(m.dram_latency), "latencies of L2 and DRAM");
   within(duration(m.kernel_launch) && duration(m.cta_gap) && duration(m.cta_dispatch) && duration(m.grid_wait) && duration(m.grid_sync), "launch times");
   within(rate(m.network.link_q16) && rate(m.network_in_q16) && duration(m.network.transit) && duration(m.network.hop), "network");
+  within(duration(m.dram.activate) && duration(m.dram.precharge) && duration(m.dram.row_cycle), "dram timing");
   within(std::all_of(m.place_free.begin(), m.place_free.end(), duration), "place_free");
   within(m.l2_capacity >= 0 && m.l2_capacity <= std::int64_t{1} << 50, "l2_capacity");
   for (const std::int64_t lines : m.pool_lines) within(lines >= 0 && lines <= std::int64_t{1} << 50, "pool_lines");
@@ -99,11 +100,13 @@ double cost(const Program& p, const MemoryAccess& a, const Size& s) {
   const double requests = s.lines + s.bytes / a.request_bytes;
   const double wire = std::max(requests * a.write_bytes, s.sector_bytes), copies = 1 + std::popcount(a.receivers);
   const double at_once = m.by_line ? std::max(1.0, static_cast<double>(m.pool_lines[static_cast<std::size_t>(a.pool)])) : 1.0;
-  const double latency = static_cast<double>(m.l2_near) + static_cast<double>(m.l2_far) + static_cast<double>(m.dram_latency);
+  const double row = static_cast<double>(m.dram.activate) + static_cast<double>(m.dram.precharge) + static_cast<double>(m.dram.row_cycle);
+  const double latency = static_cast<double>(m.l2_near) + static_cast<double>(m.l2_far) + static_cast<double>(m.dram_latency) + row;
+  const double slices = m.l2_config.slices, channels = m.dram.channels;  // all in one of them: it has its share of the rate
   within(requests * std::max(a.write_bytes, 1) < 0x1p62, "bytes of a store");
   return static_cast<double>(a.launch) + latency * (s.blocks / at_once + 1) + times(requests, a.front_q16) +
-         copies * (times(wire, a.port_q16) + times(s.bytes, a.sink_q16)) + times(wire, m.l2_q16) + 2 * times(wire, m.l2_write_q16) +
-         2 * times(s.footprint + s.bytes, m.dram_q16 + m.dram_turn_q16) +
+         copies * (times(wire, a.port_q16) + times(s.bytes, a.sink_q16)) + slices * (times(wire, m.l2_q16) + 2 * times(wire, m.l2_write_q16)) +
+         2 * channels * times(s.footprint + s.bytes, m.dram_q16 + m.dram_turn_q16) + 2 * row * s.blocks +
          (copies - 1) * (way(m, s.sector_bytes) + times(s.sector_bytes, m.network_in_q16));
 }
 

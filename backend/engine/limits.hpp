@@ -10,6 +10,7 @@ inline constexpr std::int64_t kMostElements = std::int64_t{1} << 40;  // of a di
 inline constexpr std::int32_t kMostIndex = 0xFFFFFF;                 // of a column, a tile of a node, an instance of a period
 inline constexpr double kMostRequests = 1 << 22;                     // of one access
 inline constexpr double kMostEager = 1 << 24;                        // operations of a CTA that exist from its start
+inline constexpr std::int32_t kMostParts = 4096;                     // slices, channels, banks
 inline constexpr std::int32_t kMostPieces = 127;                     // of one stage
 inline constexpr std::int32_t kMostStages = 100;                     // of one demand
 inline constexpr std::int32_t kMostBytes = 1 << 16;                  // of a line, a sector or a request

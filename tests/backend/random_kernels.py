@@ -71,6 +71,14 @@ def machines(fixed: dict[str, Any] | None = None) -> st.SearchStrategy[dict[str,
         "l2.latency_far_cycles": cycles,
         "l2.capacity_bytes": st.sampled_from([4096, 1 << 16, 50 << 20]),
         "l2.dirty_at_start": st.sampled_from([0.0, 0.5, 1.0]),
+        "l2.hash": st.sampled_from(["plain", "xor"]),
+        "l2.remote_copy": st.booleans(),
+        "l2.coalescer": st.booleans(),
+        "l2.coalescer_sms": st.integers(1, 4),
+        "l2.mshr_per_slice": st.sampled_from([1, 5, 256]),
+        "dram.banks": st.sampled_from([1, 32]),
+        "dram.row_bytes": st.sampled_from([128, 1024]),
+        "dram.row_cycle_ns": st.sampled_from([0.0, 47.3, 400.0]),
         "dram.latency_cycles": cycles,
         "dram.turnaround_fraction": st.sampled_from([0.0, 0.3]),
         "dram.peak_gbs": st.sampled_from([1.0, 300.0, 4800.0]),
@@ -84,7 +92,7 @@ def machines(fixed: dict[str, Any] | None = None) -> st.SearchStrategy[dict[str,
     }
     chip = st.lists(st.integers(1, 6), max_size=2).map(  # the first GPC holds any cluster
         lambda gpcs: {"chip.sm_count": 4 + sum(gpcs), "chip.gpc_sms": [4, *gpcs]})
-    chosen = st.lists(st.sampled_from(sorted(usual)), max_size=8, unique=True).flatmap(
+    chosen = st.lists(st.sampled_from(sorted(usual)), max_size=14, unique=True).flatmap(
         lambda keys: st.fixed_dictionaries({key: usual[key] for key in keys}))
     return st.tuples(chip, chosen).map(lambda parts: {**PLAIN, **PROBES, **parts[0], **parts[1], **(fixed or {})})
 
