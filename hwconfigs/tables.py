@@ -98,6 +98,7 @@ class Tma(OptionalUnit):
     descriptor_miss_cycles: Cycles = Field(0.0, description="further latency when the descriptor is not cached")
     issue_cycles: Cycles = Field(0.0, description="between loads issued by one thread")
     request_bytes: Count = Field(0, description="largest L2 request, bytes")
+    deduplicate: bool = Field(True, description="elements of a box row in one line make one request; if not, a request each")
     inflight_lines: Count = Field(0, description="requests outstanding an SM")
     store_issue_cycles: Cycles = Field(0.0, description="between stores issued by one thread")
 

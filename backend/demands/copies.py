@@ -44,9 +44,10 @@ def tma_load(node: Node, hw: Hardware) -> Demand:
     others = int(node.attrs.get("multicast", 0)) & ~(1 << node.cta)
     if others:
         require_clusters(node, hw)
+    request = hw.tma.request_bytes if hw.tma.deduplicate else min(max(tile.buffer.bits // 8, 1), hw.tma.request_bytes)
     return Demand([
         warp({"issue": 4 * count}, hold_cycles=count * hw.tma.issue_cycles),
-        memory(MemoryAccess(at, "load", "tma", "l2_to_sm", "tma", hw.tma.request_bytes, sink="smem",
+        memory(MemoryAccess(at, "load", "tma", "l2_to_sm", "tma", request, sink="smem",
                             launch_cycles=max(hw.tma.launch_cycles - hw.tma.issue_cycles, 0), receivers=others),
                latency_cycles=hw.cluster.multicast_cycles if others else 0.0),
     ])

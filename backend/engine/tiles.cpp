@@ -77,13 +77,19 @@ void count_row(std::int64_t address, std::int64_t bytes, std::int64_t line, std:
   p.requests += static_cast<std::int32_t>(std::max(lines, ceil_div(bytes, request)) * times);
 }
 
-void add_lines(const Rows& r, std::int64_t line, std::int64_t sector, std::int64_t request, std::vector<Piece>& out) {
+// A read fetches whole sectors: requests smaller than one fetch the same sectors again.
+void fetch_sectors(const MemoryAccess& access, std::int64_t sector, Piece& p) {
+  if (access.direction == Direction::kLoad && access.request_bytes < sector) p.sector_bytes = static_cast<std::int32_t>(p.requests * sector);
+}
+
+void add_lines(const Rows& r, std::int64_t line, std::int64_t sector, const MemoryAccess& access, std::vector<Piece>& out) {
   for_each_row(r, [&](std::int64_t address) {
     const std::int64_t end = address + r.row_bytes;
     for (std::int64_t at = address / line; at * line < end; ++at) {
       const std::int64_t from = std::max(address, at * line), to = std::min(end, (at + 1) * line);
       Piece p{static_cast<std::uint64_t>(at), static_cast<std::int32_t>(line), 0, 0, 0, 0, 0};
-      count_row(from, to - from, line, sector, request, p, 1, false);
+      count_row(from, to - from, line, sector, access.request_bytes, p, 1, false);
+      fetch_sectors(access, sector, p);
       for (std::int64_t s = (from - at * line) / sector; s * sector < to - at * line; ++s) p.mask |= 1u << s;
       out.push_back(p);
     }
@@ -126,7 +132,7 @@ void expand(const Program& program, const Template& t, std::int32_t tile_index, 
     return;
   }
   if (program.machine.by_line) {
-    add_lines(rows_of(tensor, low, high, access.merge_rows, line), line, sector, access.request_bytes, out);
+    add_lines(rows_of(tensor, low, high, access.merge_rows, line), line, sector, access, out);
     return;
   }
   Index at{};
@@ -153,6 +159,7 @@ void expand(const Program& program, const Template& t, std::int32_t tile_index, 
     } else {
       for_each_row(r, [&](std::int64_t address) { count(address, 1); });
     }
+    fetch_sectors(access, sector, p);
     p.footprint = static_cast<std::int32_t>(ceil_div(elements * tensor.element_bits, 8));
     out.push_back(p);
     if (whole && r.aligned) cache = {start % line, p};

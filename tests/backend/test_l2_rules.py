@@ -180,3 +180,15 @@ def test_rows_of_one_bank_take_turns() -> None:
         return reads({0: [0], 2: [8]}, {**one, **timing}).cycles
 
     assert (cycles(1) - cycles(2)) / HW.chip.clock_mhz * 1e3 == pytest.approx(500, abs=4)
+
+
+@FIDELITIES
+def test_without_deduplication_every_element_is_a_request(fidelity: str) -> None:
+    """64 elements of 2 bytes a line: 64 requests, one a cycle, that each fetch a sector of 32 bytes."""
+    once, each = (
+        reads({0: [0]}, {"tma.deduplicate": d}, rows=128, fidelity=fidelity) for d in (True, False)
+    )
+    assert each.traffic.l2_read_bytes == 64 * 32 * 128 == 16 * once.traffic.l2_read_bytes
+    assert each.traffic.dram_read_bytes == once.traffic.dram_read_bytes
+    busy = [r.utilization["tma"] * r.cycles * HW.chip.sm_count for r in (once, each)]
+    assert busy == pytest.approx([128, 64 * 128], rel=0.01)
