@@ -39,7 +39,7 @@ QUANTUM_CYCLES = {"warp": 64, "unit": 256, "memory": 64}
 MAX_PIECES = 16
 #: Lines that one event moves in bulk fidelity into and out of an SM, and the most lines of one block of the L2: large where
 #: a unit streams tiles into shared memory, small where warps wait for each load. Measured against `line`: larger ones cost
-#: accuracy, smaller ones events (tests hold bulk within 1 % of line).
+#: accuracy, smaller ones events (benchmarks/fidelity.py prints the difference).
 CHUNK_LINES = 32
 STORE_CHUNK_LINES = 8
 STREAM_BLOCK_LINES = 128
