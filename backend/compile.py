@@ -192,7 +192,7 @@ class _Tables:
             _POOLS[a.pool],
             q16(1 / rate[a.front]),
             q16(1 / rate[a.port]),
-            q16(1 / rate[a.sink]) if a.sink else 0,
+            q16(a.sink_work / rate[a.sink]) if a.sink else 0,
             a.request_bytes,
             a.write_bytes,
             ticks(a.launch_cycles),

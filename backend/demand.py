@@ -28,7 +28,8 @@ class MemoryAccess:
         direction: "load", "store" or "atomic".
         front: resource that makes the requests (work 1 a request).
         port: resource that moves bytes between the SM and the L2 (work 1 a byte).
-        sink: resource of the on-chip memory that the data enters or leaves (work 1 a byte), or None for registers.
+        sink: resource of the on-chip memory that the data enters or leaves, or None for registers.
+        sink_work: work on it a byte; more than 1 where bank conflicts slow it down.
         pool: "tma" or "lsu": whose lines in flight it counts among.
         request_bytes: contiguous bytes of one request.
         write_bytes: bytes that one write request occupies on the port.
@@ -44,6 +45,7 @@ class MemoryAccess:
     pool: str
     request_bytes: int
     sink: str | None = None
+    sink_work: float = 1.0
     write_bytes: int = 0
     launch_cycles: float = 0.0
     merge_rows: bool = False

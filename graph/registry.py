@@ -17,11 +17,13 @@ from .errors import GraphError
 
 @dataclass(frozen=True)
 class Attr:
-    """One attribute of a node type: its Python type, whether it must be given, and what it means (with its unit)."""
+    """One attribute of a node type: its Python type, whether it must be given, and what it means (with its unit). A tuple holds
+    integers of at least `least`."""
 
     type: type
     doc: str
     required: bool = False
+    least: int = 1
 
 
 @dataclass(frozen=True)
@@ -55,8 +57,9 @@ class NodeType:
                 raise GraphError(f"node type {self.name!r} has no attribute {key!r}", where=where, fix=f"It takes: {known}.")
             if not isinstance(value, spec.type) and not (spec.type is float and isinstance(value, int)):
                 raise GraphError(f"attribute {key!r} of {self.name!r} must be {spec.type.__name__}, got {value!r}", where=where)
-            if isinstance(value, tuple) and not all(isinstance(n, int) and n > 0 for n in value):
-                raise GraphError(f"attribute {key!r} of {self.name!r} must hold positive integers, got {value!r}", where=where)
+            if isinstance(value, tuple) and not all(isinstance(n, int) and n >= spec.least for n in value):
+                kind = "positive integers" if spec.least == 1 else f"integers of at least {spec.least}"
+                raise GraphError(f"attribute {key!r} of {self.name!r} must hold {kind}, got {value!r}", where=where)
         for key, spec in self.attrs.items():
             if spec.required and key not in attrs:
                 raise GraphError(f"attribute {key!r} of {self.name!r} is missing", where=where, fix=spec.doc)

@@ -88,7 +88,7 @@ class Smem(Table):
     """Shared memory; its bandwidth is resources.smem."""
 
     latency_cycles: Cycles = Field(description="load to use")
-    conflict_free_write_fraction: Fraction = Field(description="of peak write bandwidth that a tile store reaches")
+    bank_conflicts: bool = Field(True, description="whether lanes that meet in one bank wait for each other; false: never")
 
 
 class Tma(OptionalUnit):

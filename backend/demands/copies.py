@@ -9,6 +9,7 @@ from ...hwconfigs import Hardware
 from ..demand import Demand, MemoryAccess, demand, memory, warp
 from ..errors import SimulationError
 from .clusters import require_clusters
+from .shared import lane_factor
 
 
 def _tile(node: Node, *, scope_global: bool) -> tuple[int, Tile]:
@@ -72,9 +73,12 @@ def cp_async(node: Node, hw: Hardware) -> Demand:
     """cp.async: issued by every lane, lands in shared memory without passing registers."""
     at, tile = _tile(node, scope_global=True)
     count = _instructions(node, tile.nbytes, hw)
+    target = next((t for t in node.writes if t.buffer.scope == "shared"), None)
+    factor = lane_factor(node, target, hw, int(node.attrs.get("access_bytes", 16))) if target is not None else 1.0
     return Demand([
         warp({"issue": count}, hold_cycles=count / len(node.warps) * hw.cp_async.issue_cycles),
-        memory(MemoryAccess(at, "load", "lsu", "l2_to_sm", "lsu", hw.l2.line_bytes, sink="smem", merge_rows=True)),
+        memory(MemoryAccess(at, "load", "lsu", "l2_to_sm", "lsu", hw.l2.line_bytes, sink="smem", sink_work=factor,
+                            merge_rows=True)),
     ])
 
 
@@ -109,22 +113,3 @@ def _register_store(node: Node, hw: Hardware, direction: str) -> Demand:
         memory(MemoryAccess(at, direction, "lsu", "sm_to_l2", "lsu", row, write_bytes=-(-row // sector) * sector,
                             merge_rows=row >= hw.l2.line_bytes)),
     ])
-
-
-@demand("shared_load")
-def shared_load(node: Node, hw: Hardware) -> Demand:
-    """ld.shared or ldmatrix."""
-    return _shared(node, hw)
-
-
-@demand("shared_store")
-def shared_store(node: Node, hw: Hardware) -> Demand:
-    """st.shared or stmatrix."""
-    return _shared(node, hw)
-
-
-def _shared(node: Node, hw: Hardware) -> Demand:
-    nbytes = next((t.nbytes for t in node.tiles if t.buffer.scope in ("shared", "remote_shared")), None)
-    if nbytes is None:
-        raise SimulationError(f"{node.label()}: it needs a tile in shared memory")
-    return Demand([warp({"issue": _instructions(node, nbytes, hw), "smem": nbytes}, latency_cycles=hw.smem.latency_cycles)])

@@ -8,6 +8,7 @@ from ...graph import Node, canonical_dtype, dtype_bits
 from ...hwconfigs import Hardware
 from ..demand import Demand, demand, unit, warp
 from ..errors import SimulationError
+from .shared import matrix_factor
 
 #: Bits of K that one instruction takes in a row (PTX ISA: wgmma k16 for 16-bit, k32 for 8-bit, k8 for tf32 types).
 WGMMA_K_BITS = 256
@@ -70,7 +71,8 @@ def wgmma(node: Node, hw: Hardware) -> Demand:
     total = 2 * node.attrs["m"] * node.attrs["n"] * node.attrs["k"]
     count = int(node.attrs.get("instructions", max(1, total // (2 * m * n * k))))
     row_bytes = k * dtype_bits(node.attrs["dtype"]) // 8
-    operands = count * ((0 if register_a else m) / skip + n) * row_bytes
+    a_factor, b_factor = (matrix_factor(t, hw) for t in node.reads[:2]) if len(node.reads) > 1 else (1.0, 1.0)
+    operands = count * ((0 if register_a else m) / skip * a_factor + n * b_factor) * row_bytes
     issue = hw.wgmma.issue_rs_cycles if register_a else hw.wgmma.issue_cycles
     setup = hw.wgmma.setup_cycles if node.attrs.get("setup", True) else 0.0
     tail = hw.wgmma.tail_rs_cycles if register_a else hw.wgmma.tail_cycles
@@ -93,8 +95,9 @@ def mma(node: Node, hw: Hardware) -> Demand:
     )
     scale = flop16(node, hw, 2 * m * n * k / skipped(node)) / MMA_REFERENCE_FLOP
     cycles = per_warp * scale * hw.mma.interval_m16n8k16_cycles
-    smem = int(node.attrs.get("smem_bytes", 0))
-    ldmatrix = smem / 512  # ldmatrix.x4 moves 512 bytes (PTX ISA)
+    read = int(node.attrs.get("smem_bytes", 0))
+    ldmatrix = read / 512  # ldmatrix.x4 moves 512 bytes (PTX ISA)
+    smem = read * _operand_factor(node, hw)
     return Demand(
         [
             warp(
@@ -107,3 +110,10 @@ def mma(node: Node, hw: Hardware) -> Demand:
             )
         ]
     )
+
+
+def _operand_factor(node: Node, hw: Hardware) -> float:
+    """Bank conflicts of both operands together, by the sizes of their tiles."""
+    shared = [t for t in node.reads[:2] if t.buffer.scope == "shared"]
+    nbytes = sum(t.nbytes for t in shared)
+    return sum(t.nbytes * matrix_factor(t, hw) for t in shared) / nbytes if nbytes else 1.0

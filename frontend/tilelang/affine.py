@@ -50,7 +50,8 @@ class Access:
 
     `used` are the iteration dimensions it depends on, `simple` the iteration dimension that is the index itself (or None) a
     buffer dimension each, `inner` the step of the last index when the innermost loop advances, `steps` its step when each
-    iteration dimension advances alone, `width` the contiguous elements behind each position.
+    iteration dimension advances alone, `places` how far it then moves in an on-chip buffer, in elements (None if data decides),
+    `width` the contiguous elements behind each position.
     """
 
     storage: Storage
@@ -61,6 +62,7 @@ class Access:
     simple: tuple[int | None, ...]
     inner: int
     steps: tuple[int, ...] = ()
+    places: tuple[int, ...] | None = None
     width: int = 1
     _ranges: dict[Any, tuple[tuple[int, int], ...]] = field(default_factory=dict)
 
@@ -156,13 +158,17 @@ def describe_access(t: Translator, load: Any, variables: Sequence[Any], extents:
         simple.append(names.get(value.src))
         keys.append(value.src)
     steps = tuple(_step(dims[-1], i) if dims else 0 for i in range(len(variables)))
+    places = None
+    if storage.scope == "shared" and all(code is not None for code, _ in dims):
+        pitch = [math.prod(storage.shape[d + 1:]) for d in range(len(dims))]
+        places = tuple(abs(sum(p * _step(dim, i) for p, dim in zip(pitch, dims, strict=True))) for i in range(len(variables)))
     inner, last = 0, len(variables) - 1
     while last > 0 and extents[last] == 1:
         last -= 1
     if dims and last >= 0 and not any(last in used for _, used in dims[:-1]):
         inner = steps[last]
     return Access(storage, f"{'w' if write else 'r'}{storage.index}[{','.join(keys)}]", tuple(mins), tuple(dims),
-                  tuple(sorted(used_all)), tuple(simple), inner, steps, width)
+                  tuple(sorted(used_all)), tuple(simple), inner, steps, places, width)
 
 
 def _names(code: Any) -> set[str]:

@@ -51,3 +51,40 @@ def swizzle_span(storage: Storage) -> int:
     """Swizzle span of a shared tile that tensor cores or TMA use: the largest of 128, 64, 32 bytes that divides its rows."""
     row = storage.shape[-1] * storage.bits // 8
     return next((span for span in (128, 64, 32) if row % span == 0), 0)
+
+
+def matrix_lanes(outer: int, inner: int) -> dict[str, tuple[int, ...]]:
+    """Lanes of ldmatrix and stmatrix: each of eight rows of a matrix takes 16 bytes; four matrices follow each other.
+
+    Args:
+        outer, inner: elements of the buffer from a row, a column of the tile to the next; 16-bit elements.
+    """
+    return {"lanes": (8, 4), "lane_steps": (outer, 8 * inner)}
+
+
+def fragment_lanes(outer: int, inner: int) -> dict[str, tuple[int, ...]]:
+    """Lanes of plain loads and stores of a tensor-core fragment: four lanes own two neighbouring elements of a row each, and
+    there are eight such rows. Arguments as above."""
+    return {"lanes": (4, 8), "lane_steps": (2 * inner, outer)}
+
+
+def linear_lanes(steps: Sequence[int], extents: Sequence[int], width: int) -> dict[str, tuple[int, ...]]:
+    """Lanes that share an iteration space in row-major order, `width` iterations each.
+
+    Args:
+        steps: elements of the buffer from one iteration to the next, a dimension each.
+        extents: the iteration space.
+    """
+    lanes: list[int] = []
+    found: list[int] = []
+    left, width = 32, max(width, 1)
+    for step, extent in zip(reversed(steps), reversed(extents), strict=True):
+        count = min(max(extent // width, 1), left)
+        if count > 1:
+            lanes.append(count)
+            found.append(step * width)
+            left //= count
+        width = max(width // extent, 1)
+        if left < 2:
+            break
+    return {"lanes": tuple(lanes) or (1,), "lane_steps": tuple(found) or (0,)}

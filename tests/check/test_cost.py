@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from gtsim.graph import Finding, TileGraphBuilder
-from gtsim.graph.check.rules.layouts import conflict
+from gtsim.graph.banks import matrix_conflict
 from gtsim.graph.model import Buffer
 
 import gtsim
@@ -82,7 +82,7 @@ def test_unswizzled_operands() -> None:
     [(64, (), 8), (32, (), 4), (16, (), 2), (8, (), 1), (128, (), 8), (96, (), 4), (72, (), 1), (64, (72, 1), 1)],
 )
 def test_how_many_rows_meet_in_a_bank(columns: int, strides: tuple[int, ...], ways: int) -> None:
-    assert conflict(Buffer("s", "shared", "float16", (64, columns), strides)) == ways
+    assert matrix_conflict(Buffer("s", "shared", "float16", (64, columns), strides)) == ways
 
 
 @pytest.mark.parametrize(

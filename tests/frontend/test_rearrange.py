@@ -55,3 +55,11 @@ def test_a_pipelined_im2col_is_one_tma_load_of_pixels_by_channels(graph, view):
 @pytest.mark.parametrize("arch", ["sm_90a", "sm_80"])
 def test_a_convolution_multiplies_each_pixel_with_each_filter_of_each_tap(graph, arch):
     assert graph("rare.convolution", arch).meta["flops"] == 2 * 64 * 64 * (9 * 32)
+
+
+def test_the_lanes_of_a_transpose_lie_along_rows_to_read_and_along_columns_to_write(graph, view):
+    v = view(graph("rare.transposed", "sm_90a", threads=256))
+    store = next(n for n in v.of("shared_store") if n.source == "transpose(s -> t)")
+    assert (store.attrs["lanes"], store.attrs["lane_steps"]) == ((32,), (64,))  # rows of 64 elements, 128 bytes: one bank
+    load = next(n for n in v.of("shared_load") if n.source == "transpose(s -> t)")
+    assert "lanes" not in load.attrs

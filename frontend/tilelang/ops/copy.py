@@ -12,7 +12,7 @@ from ..program import Storage
 from ..sync import Access
 from ..translate import Region, Translator
 from ..walk import Walk
-from ..widths import linear_row_bytes, mma_access_bytes, row_alignment, vector_elements
+from ..widths import fragment_lanes, linear_row_bytes, matrix_lanes, mma_access_bytes, row_alignment, vector_elements
 from . import tile_op
 from .tma import store
 
@@ -38,7 +38,11 @@ class Copy:
             if memory.scope == "global":
                 access, row = mma_access_bytes(memory)
                 return {"access_bytes": access, "row_bytes": row}
-            return {"access_bytes": 16 if self._by_matrix(memory, step == "shared_load") else mma_access_bytes(memory)[0]}
+            region = self.src if step == "shared_load" else self.dst
+            outer, inner = (math.prod(memory.shape[d + 1:]) for d in region.dims)
+            if self._by_matrix(memory, step == "shared_load"):
+                return {"access_bytes": 16, **matrix_lanes(outer, inner)}
+            return {"access_bytes": mma_access_bytes(memory)[0], **fragment_lanes(outer, inner)}
         width = self.width(threads)
         attrs = {"access_bytes": max(width * memory.bits // 8, 1)}
         if memory.scope == "global":

@@ -16,7 +16,7 @@ from ..sync import Access
 from ..translate import Translator
 from ..walk import Walk
 from ..warps import Active, Share
-from ..widths import linear_row_bytes, mma_access_bytes, row_alignment, vector_elements
+from ..widths import fragment_lanes, linear_lanes, linear_row_bytes, mma_access_bytes, row_alignment, vector_elements
 from .nest import Collector, Group, Item, Loop
 
 
@@ -278,21 +278,32 @@ class Elementwise:
         width = max(min(width * storage.bits, 128) // storage.bits, 1)
         size = max(width * storage.bits // 8, 1)
         if storage.scope == "shared":
-            return {"access_bytes": size}
+            return {"access_bytes": size, **self._lanes(access, 1)}
         lanes = next((access.steps[i] for i, x in enumerate(self.loops) if x.axis == 0), 0)
         return {"access_bytes": size, "row_bytes": min(32 * size, 512) if 0 < lanes <= width else size}
+
+    def _lanes(self, access: TileAccess, width: int) -> dict[str, Any]:
+        """Where the lanes of a warp reach in shared memory; nothing where data decides it. Threads go along x, then y, z."""
+        if access.places is None:
+            return {}
+        of_lanes = [i for i, x in enumerate(self.loops) if x.axis >= 0] if self.by_thread else range(len(self.extents))
+        return linear_lanes([access.places[i] for i in of_lanes], [self.extents[i] for i in of_lanes], width)
 
     def _width_attrs(self, access: TileAccess, mma: bool, width: int, inner: int) -> dict[str, Any]:
         storage = access.storage
         element = max(storage.bits // 8, 1)
         if mma and len(self.extents) == 2 and access.inner == 1 and len(access.used) == 2:
             size, row = mma_access_bytes(storage)
-            return {"access_bytes": size, "row_bytes": row} if storage.scope == "global" else {"access_bytes": size}
+            if storage.scope == "shared":
+                return {"access_bytes": size, **(fragment_lanes(*access.places) if access.places else {})}
+            return {"access_bytes": size, "row_bytes": row}
         if access.inner != 1:
-            return {"access_bytes": element, "row_bytes": element} if storage.scope == "global" else {"access_bytes": element}
+            if storage.scope == "shared":
+                return {"access_bytes": element, **self._lanes(access, width)}
+            return {"access_bytes": element, "row_bytes": element}
         size = max(width * storage.bits // 8, 1)
         if storage.scope == "shared":
-            return {"access_bytes": size}
+            return {"access_bytes": size, **self._lanes(access, width)}
         return {"access_bytes": size, "row_bytes": max(linear_row_bytes(storage, width, inner), 1)}
 
     def __call__(self, walk: Walk, *origins: tuple[Any, ...]) -> None:

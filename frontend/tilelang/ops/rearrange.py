@@ -11,6 +11,7 @@ from ..sync import Access
 from ..translate import Region, Translator
 from ..walk import Walk
 from ..warps import even_shares, shifted
+from ..widths import linear_lanes
 from . import tile_op
 from .tma import TmaLoad
 
@@ -23,6 +24,9 @@ class Transpose:
         self.source = f"transpose({src.storage.name} -> {dst.storage.name})"
         self.register = t.scratch(f"{src.storage.name}.t", src.extents, src.storage.dtype)
         self.attrs = {"access_bytes": max(src.storage.bits // 8, 1)}
+        shape = dst.storage.shape
+        steps = [math.prod(shape[d + 1:]) for d in reversed(range(len(shape)))]
+        self.store_attrs = {**self.attrs, **linear_lanes(steps, src.extents, 1)}  # threads go along the rows of the source
 
     def __call__(self, walk: Walk, src: tuple[Any, ...], dst: tuple[Any, ...]) -> None:
         """Record load and store of each warpgroup; each touches the whole tile's share of elements."""
@@ -33,7 +37,7 @@ class Transpose:
             read = walk.tile(self.src.storage, shifted(src, share.offset), share.extent)
             back = walk.tile(self.dst.storage, shifted(dst, tuple(reversed(share.offset))), tuple(reversed(share.extent)))
             walk.put("shared_load", share.warps, self.source, (read,), (register,), self.attrs)
-            walk.put("shared_store", share.warps, self.source, (register,), (back,), self.attrs)
+            walk.put("shared_store", share.warps, self.source, (register,), (back,), self.store_attrs)
 
 
 @tile_op("tl.tileop.transpose")

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 
 import numpy as np
 
-from ...model import Buffer
+from ...banks import matrix_conflict
 from ..findings import Finding
 from ..subject import Subject, rule
-
-_BANKS_BYTES = 128  #: what all banks of shared memory deliver in one access
-_UNIT = 16  #: bytes of one row that a matrix load takes at a time
 
 
 @rule("cost")
@@ -28,7 +24,7 @@ def bank_conflicts(subject: Subject) -> Iterable[Finding]:
         for i in rows[first].tolist():
             b = int(t.tile_buffer[i])
             buffer = graph.buffers[b]
-            degree = conflict(buffer)
+            degree = int(matrix_conflict(buffer))
             if b in told or buffer.scope != "shared" or degree < 2:
                 continue
             told.add(b)
@@ -43,13 +39,3 @@ def bank_conflicts(subject: Subject) -> Iterable[Finding]:
                 "Use a swizzled layout, or pad the rows by 16 bytes.",
                 {"buffer": buffer.name, "ways": degree, "row_bytes": stride},
             )
-
-
-def conflict(buffer: Buffer) -> int:
-    """How many of the eight 16-byte rows of one matrix load meet in one bank."""
-    if buffer.swizzle_bytes or len(buffer.shape) < 2 or buffer.shape[-2] < 8:
-        return 1
-    stride = buffer.element_strides()[-2] * buffer.bits // 8
-    if stride % _UNIT:
-        return 1
-    return max(8 // (_BANKS_BYTES // math.gcd(stride, _BANKS_BYTES)), 1)
