@@ -18,8 +18,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import gtsim
 from gtsim.hwconfigs import parse_override
+
+import gtsim
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples"))
 
