@@ -57,7 +57,8 @@ def main() -> None:
             graph = gtsim.lower(flash_attention, (), shape, hw=args.hw)
             base = 0
             for name, overrides in SWITCHES.items():
-                p = gtsim.simulate(graph, args.hw, clock_mhz=args.clock_mhz, fidelity=args.fidelity, overrides={**changed, **overrides})
+                p = gtsim.simulate(graph, args.hw, clock_mhz=args.clock_mhz, fidelity=args.fidelity,
+                                   overrides={**changed, **overrides})
                 base = base or p.cycles
                 change[name].append(p.cycles / base - 1)
                 print(f"Llama 3 {model}, {seq:5} tokens: {p.cycles:10,} cycles {p.cycles / base - 1:+8.1%}, L2 reads "
