@@ -318,6 +318,7 @@ def _memory(hw: Hardware, clock_mhz: float) -> dict[str, Any]:
         "l2_partitions": l2.partitions,
         "l2_folded_hash": int(l2.hash == "xor"),
         "l2_remote_copy": int(l2.remote_copy),
+        "l2_warm": int(l2.warm_at_start),
         "l2_mshr_per_slice": l2.mshr_per_slice,
         "l2_coalescer_sms": l2.coalescer_sms if l2.coalescer else 1,
         "l2_side": np.repeat(np.array(sides, dtype=np.int32), gpc_sms),

@@ -187,6 +187,7 @@ class L2(Table):
     mshr_per_slice: Annotated[int, Field(gt=0, le=2**20)] = Field(description="misses outstanding, lines a slice")
     coalescer: bool = Field(description="reads of one line by SMs that share a way to the L2 are merged while it is under way")
     coalescer_sms: Annotated[int, Field(gt=0, le=64)] = Field(description="SMs that share one coalescer")
+    warm_at_start: bool = Field(default=False, description="what the kernel reads is there when it starts, as far as it fits")
     dirty_at_start: float = Field(default=0.0, ge=0, le=1, description="share of it that other programs left modified, evenly "
                                   "among their other lines, when the kernel starts")
 

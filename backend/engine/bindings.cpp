@@ -47,6 +47,7 @@ void memory_of(const nb::dict& d, Machine& m) {
   l2.coalescer_sms = small(d, "l2_coalescer_sms", 1, 64);
   l2.folded_hash = integer(d, "l2_folded_hash") != 0;
   l2.remote_copy = integer(d, "l2_remote_copy") != 0;
+  l2.warm = integer(d, "l2_warm") != 0;
   l2.side = vec<std::int32_t>(d, "l2_side");
   require(l2.slices % l2.partitions == 0, "l2_partitions");
   require(l2.side.size() == static_cast<std::size_t>(m.sms), "l2_side");

@@ -44,6 +44,22 @@ class BlockSpread {
     return found->second;
   }
 
+  // Blocks of a tensor; their keys count up from `first_key`.
+  std::int64_t blocks(std::int32_t tensor) const {
+    const Tensor& t = tensors_[static_cast<std::size_t>(tensor)];
+    std::int64_t count = 1;
+    for (std::size_t d = 0; d < t.shape.size(); ++d) count *= (t.shape[d] + t.block[d] - 1) / t.block[d];
+    return count;
+  }
+  static std::uint64_t first_key(std::int32_t tensor) { return static_cast<std::uint64_t>(tensor) << 48; }
+  std::int64_t bytes(std::uint64_t key) const {
+    const Block block = block_of(key);
+    const Tensor& tensor = tensors_[static_cast<std::size_t>(block.tensor)];
+    std::int64_t elements = 1;
+    for (int d = 0; d < tensor.rank; ++d) elements *= block.extent[static_cast<std::size_t>(d)];
+    return (elements * tensor.element_bits + 7) / 8;
+  }
+
   // Of its first byte.
   std::int64_t address(std::uint64_t key) const { return block_of(key).address; }
 

@@ -31,6 +31,18 @@ class BulkMemory {
     group_buses_.assign(static_cast<std::size_t>(groups), DramBus(machine_, groups));
   }
 
+  // The whole of `tensor` is there, as far as it fits.
+  void warm(std::int32_t tensor) {
+    const std::int64_t blocks = spread_.blocks(tensor);
+    for (std::int64_t i = 0; i < blocks; ++i) {
+      const std::uint64_t key = BlockSpread::first_key(tensor) + static_cast<std::uint64_t>(i);
+      const std::int64_t bytes = spread_.bytes(key);
+      if (cache_.used() + bytes > machine_.l2_capacity) return;
+      cache_.touch(key, static_cast<std::int32_t>(bytes)).mask = kWholeBlock;
+    }
+    foreign_.displace(cache_.used(), 0);
+  }
+
   Window load(const Piece& piece, std::int32_t sm, Tick first, Tick last) {
     std::int64_t bytes = piece.sector_bytes;
     Window shared{0, 0};  // of the part that another SM of the pair has asked for

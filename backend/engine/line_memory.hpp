@@ -30,6 +30,19 @@ class LineMemory {
     for (std::int32_t g = 0; g < hash_.groups; ++g) groups_.emplace_back(machine, hash_.groups);
   }
 
+  // The whole of `tensor` is there, as far as it fits.
+  void warm(const Tensor& tensor) {
+    std::int64_t end = tensor.base + std::max(tensor.element_bits / 8, 1);
+    for (std::size_t d = 0; d < tensor.shape.size(); ++d) end += (tensor.shape[d] - 1) * tensor.stride_bytes[d];
+    for (std::int64_t line = tensor.base / machine_.line_bytes; line * machine_.line_bytes < end; ++line) {
+      const auto key = static_cast<std::uint64_t>(line);
+      Group& group = groups_[static_cast<std::size_t>(hash_.home(key).group)];
+      if (group.cache.used() + machine_.line_bytes > machine_.l2_capacity / hash_.groups) continue;
+      group.cache.touch(key, machine_.line_bytes).mask = kSectors;
+      group.foreign.displace(group.cache.used(), 0);
+    }
+  }
+
   Window load(const Piece& piece, std::int32_t sm, Tick first, Tick last) {
     const L2Hash::Home home = hash_.home(piece.key);
     Group& group = groups_[static_cast<std::size_t>(home.group)];

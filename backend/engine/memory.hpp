@@ -2,6 +2,7 @@
 #pragma once
 #include "bulk_memory.hpp"
 #include "line_memory.hpp"
+#include "warm.hpp"
 #include "window.hpp"
 
 namespace gtsim {
@@ -12,7 +13,13 @@ class MemorySystem {
   using Window = gtsim::Window;
 
   MemorySystem(const Program& program, Servers& servers, Traffic& traffic)
-      : by_line_(program.machine.by_line), bulk_(program, servers, traffic), line_(program.machine, servers, traffic) {}
+      : by_line_(program.machine.by_line), bulk_(program, servers, traffic), line_(program.machine, servers, traffic) {
+    if (!program.machine.l2_config.warm) return;
+    for (const std::int32_t tensor : tensors_read(program)) {
+      if (by_line_) line_.warm(program.tensors[static_cast<std::size_t>(tensor)]);
+      else bulk_.warm(tensor);
+    }
+  }
 
   static std::int64_t write_bytes(const Piece& piece, std::int32_t request_bytes) { return gtsim::write_bytes(piece, request_bytes); }
 

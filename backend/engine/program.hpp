@@ -142,6 +142,7 @@ inline constexpr std::int64_t kMaxNodes = 0x7FFFFFFF;     // that one instance e
 struct L2Config {
   std::int32_t slices, partitions;       // of the chip
   bool folded_hash;                      // all address bits choose the slice, not the low ones alone
+  bool warm;                             // what the program reads is there when it starts
   bool remote_copy;                      // a line read from another partition takes a place in the reader's too
   std::int32_t mshr_per_slice;           // misses outstanding
   std::int32_t coalescer_sms;            // SMs whose reads are merged on the way; 1: none

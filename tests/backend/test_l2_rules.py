@@ -192,3 +192,15 @@ def test_without_deduplication_every_element_is_a_request(fidelity: str) -> None
     assert each.traffic.dram_read_bytes == once.traffic.dram_read_bytes
     busy = [r.utilization["tma"] * r.cycles * HW.chip.sm_count for r in (once, each)]
     assert busy == pytest.approx([128, 64 * 128], rel=0.01)
+
+
+@FIDELITIES
+def test_a_warm_l2_holds_what_is_read_as_far_as_it_fits(fidelity: str) -> None:
+    """Tensor x takes 8 MB: all of it, or the first half, is there."""
+    lines = {0: [0, 60000]}
+    cold, warm, half = (
+        reads(lines, {"l2.warm_at_start": w, "l2.capacity_bytes": c << 20, "l2.remote_copy": False}, fidelity=fidelity)
+        for w, c in ((False, 16), (True, 16), (True, 4))
+    )
+    assert [r.traffic.dram_read_bytes for r in (cold, warm, half)] == [2 * LINE, 0, LINE]
+    assert cold.cycles - warm.cycles == pytest.approx(2 * DRAM, abs=2)
