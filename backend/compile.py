@@ -76,6 +76,7 @@ class _Tables:
     stages: list[int] = field(default_factory=list)
     demands: list[int] = field(default_factory=list)
     signals: list[int] = field(default_factory=list)
+    fetched: dict[str, int] = field(default_factory=dict)  #: numbers of what accesses need an SM to have fetched
     register_buffers: set[str] = field(default_factory=set)  #: tensors that warps load into or store from registers
 
     def resource(self, name: str, node: Node) -> int:
@@ -197,8 +198,10 @@ class _Tables:
             a.write_bytes,
             ticks(a.launch_cycles),
             a.receivers,
+            self.fetched.setdefault(a.needs, len(self.fetched)) if a.needs else -1,
+            ticks(a.fetch_cycles),
         ]
-        return len(self.memory) // 14 - 1
+        return len(self.memory) // 16 - 1
 
 
 def _template(graph: KernelGraph, t: Template, tables: _Tables, memo: dict[Any, int]) -> dict[str, Any]:
@@ -409,6 +412,7 @@ def compile_program(
             [hw.tma.inflight_lines if hw.tma.supported else 1, hw.lsu.inflight_sectors * hw.l2.sector_bytes // line],
             dtype=np.int64,
         ),
+        "first_touch_entries": min(hw.tma.descriptor_cache_entries, 1 << 20) if hw.tma.supported else 1,
         "kernel_launch": ticks(hw.launch.kernel_us * clock_mhz),
         "cta_gap": ticks(hw.launch.cta_gap_cycles),
         "cta_dispatch": ticks(hw.launch.cta_dispatch_cycles),

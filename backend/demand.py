@@ -34,6 +34,8 @@ class MemoryAccess:
         request_bytes: contiguous bytes of one request.
         write_bytes: bytes that one write request occupies on the port.
         launch_cycles: before the first request.
+        needs: name of something that an SM fetches at its first use and then keeps, such as a tensor map; empty if nothing.
+        fetch_cycles: how much longer the access takes where that has to be fetched.
         merge_rows: rows that touch in memory make common requests.
         receivers: mask of the ranks of other CTAs of the cluster whose port and sink the data passes too (loads only).
     """
@@ -48,6 +50,8 @@ class MemoryAccess:
     sink_work: float = 1.0
     write_bytes: int = 0
     launch_cycles: float = 0.0
+    needs: str = ""
+    fetch_cycles: float = 0.0
     merge_rows: bool = False
     receivers: int = 0
 

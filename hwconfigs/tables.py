@@ -94,9 +94,13 @@ class Smem(Table):
 class Tma(OptionalUnit):
     """Tensor memory accelerator; its request rate is resources.tma."""
 
-    launch_cycles: Cycles = Field(0.0, description="latency over that of a plain load, descriptor cached")
+    launch_cycles: Cycles = Field(0.0, description="latency over that of a plain load, every operation")
+    descriptor_setup_cycles: Cycles = Field(0.0, description="further latency where there is a tensor map, descriptor cached")
     descriptor_miss_cycles: Cycles = Field(0.0, description="further latency when the descriptor is not cached")
-    issue_cycles: Cycles = Field(0.0, description="between loads issued by one thread")
+    descriptor_cache_entries: Count = Field(1, description="descriptors that an SM keeps")
+    issue_cycles: Cycles = Field(0.0, description="between loads with a tensor map issued by one thread")
+    bulk_issue_cycles: Cycles = Field(0.0, description="between bulk copies without one issued by one thread")
+    reduce_issue_cycles: Cycles = Field(0.0, description="between reductions issued by one thread")
     request_bytes: Count = Field(0, description="largest L2 request, bytes")
     deduplicate: bool = Field(True, description="elements of a box row in one line make one request; if not, a request each")
     inflight_lines: Count = Field(0, description="requests outstanding an SM")

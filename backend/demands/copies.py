@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import ceil, prod
+from typing import Any
 
 from ...graph import Node, Tile
 from ...hwconfigs import Hardware
@@ -30,6 +31,22 @@ def _tma_instructions(node: Node, tile: Tile) -> int:
     return ceil(tile.elements / prod(box)) if box else 1
 
 
+def _tensor_map(node: Node, tile: Tile) -> str:
+    """Name of the tensor map that the copy goes through; empty for a plain bulk copy. A map describes one tensor and one box."""
+    return f"tensor map of {tile.buffer.name}, box {node.attrs.get('box')}" if node.attrs.get("tensor_map", True) else ""
+
+
+def _bulk(node: Node, hw: Hardware, at: int, direction: str, port: str, issue_cycles: float, **more: Any) -> MemoryAccess:
+    """The way of a bulk copy. All are launched; those with a tensor map are set up besides, and need it in the SM. Of the launch,
+    what the issuing thread waits anyway is taken off."""
+    tile = node.tiles[at]
+    needs = _tensor_map(node, tile)
+    launch = hw.tma.launch_cycles + (hw.tma.descriptor_setup_cycles if needs else 0.0)
+    request = hw.tma.request_bytes if hw.tma.deduplicate else min(max(tile.buffer.bits // 8, 1), hw.tma.request_bytes)
+    return MemoryAccess(at, direction, "tma", port, "tma", request, sink="smem", launch_cycles=max(launch - issue_cycles, 0.0),
+                        needs=needs, fetch_cycles=hw.tma.descriptor_miss_cycles if needs else 0.0, **more)
+
+
 def _require_tma(node: Node, hw: Hardware) -> None:
     if not hw.tma.supported:
         raise SimulationError(f"{hw.name} has no TMA ({node.label()}). Compile the kernel for {hw.chip.arch}.")
@@ -37,19 +54,19 @@ def _require_tma(node: Node, hw: Hardware) -> None:
 
 @demand("tma_load")
 def tma_load(node: Node, hw: Hardware) -> Demand:
-    """One thread issues; the TMA unit streams requests of up to 128 bytes a box row and deposits them in shared memory. The L2
-    answers a multicast once; the data passes the port and enters the shared memory of every SM that receives it."""
+    """One thread issues; the TMA unit streams requests of up to 128 bytes a box row and deposits them in shared memory, without
+    bank conflicts: its boxes lie dense. The L2 answers a multicast once; the data passes the port and enters the shared memory of
+    every SM that receives it."""
     _require_tma(node, hw)
     at, tile = _tile(node, scope_global=True)
     count = _tma_instructions(node, tile)
     others = int(node.attrs.get("multicast", 0)) & ~(1 << node.cta)
     if others:
         require_clusters(node, hw)
-    request = hw.tma.request_bytes if hw.tma.deduplicate else min(max(tile.buffer.bits // 8, 1), hw.tma.request_bytes)
+    issue = hw.tma.issue_cycles if node.attrs.get("tensor_map", True) else hw.tma.bulk_issue_cycles
     return Demand([
-        warp({"issue": 4 * count}, hold_cycles=count * hw.tma.issue_cycles),
-        memory(MemoryAccess(at, "load", "tma", "l2_to_sm", "tma", request, sink="smem",
-                            launch_cycles=max(hw.tma.launch_cycles - hw.tma.issue_cycles, 0), receivers=others),
+        warp({"issue": 4 * count}, hold_cycles=count * issue),
+        memory(_bulk(node, hw, at, "load", "l2_to_sm", issue, receivers=others),
                latency_cycles=hw.cluster.multicast_cycles if others else 0.0),
     ])
 
@@ -60,11 +77,12 @@ def tma_store(node: Node, hw: Hardware) -> Demand:
     _require_tma(node, hw)
     at, tile = _tile(node, scope_global=True)
     count = _tma_instructions(node, tile)
-    direction = "atomic" if node.attrs.get("reduce") else "store"
+    direction, issue = "store", hw.tma.store_issue_cycles
+    if node.attrs.get("reduce"):
+        direction, issue = "atomic", hw.tma.reduce_issue_cycles
     return Demand([
-        warp({"issue": 4 * count}, hold_cycles=count * hw.tma.store_issue_cycles),
-        memory(MemoryAccess(at, direction, "tma", "sm_to_l2", "tma", hw.tma.request_bytes, sink="smem",
-                            write_bytes=hw.l2.sector_bytes, launch_cycles=hw.tma.launch_cycles)),
+        warp({"issue": 4 * count}, hold_cycles=count * issue),
+        memory(_bulk(node, hw, at, direction, "sm_to_l2", 0.0, write_bytes=hw.l2.sector_bytes)),
     ])
 
 

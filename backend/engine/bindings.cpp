@@ -95,6 +95,7 @@ Machine machine_of(const nb::dict& d) {
   m.cta_dispatch = integer(d, "cta_dispatch");
   m.grid_wait = integer(d, "grid_wait");
   m.grid_sync = integer(d, "grid_sync");
+  m.first_touch_entries = small(d, "first_touch_entries", 1, kMostIndex);
   m.place_free = vec<std::int64_t>(d, "place_free");
   m.policy = small(d, "policy", 0, 2);
   m.by_line = integer(d, "by_line") != 0;
@@ -291,14 +292,15 @@ Program program_of(const nb::dict& d) {
     p.uses.back().peer = use_peer[i];
     require(use_peer[i] < 0 || !per_sub, "use_peer");
   }
-  const auto memory = vec<std::int64_t>(d, "memory");  // rows of 14
-  constexpr std::size_t kMemoryRow = 14;
+  const auto memory = vec<std::int64_t>(d, "memory");  // rows of 16
+  constexpr std::size_t kMemoryRow = 16;
   require(memory.size() % kMemoryRow == 0, "memory");
   for (std::size_t i = 0; i < memory.size(); i += kMemoryRow) {
     const auto at = [&](std::size_t k) { return memory[i + k]; };
     const auto small = [&](std::size_t k) { return static_cast<std::int32_t>(memory[i + k]); };
     require(at(0) >= 0 && at(0) <= 2 && at(2) >= 0 && at(2) < kMostIndex && at(3) >= 0 && at(3) < resources && at(4) >= 0 && at(4) < resources &&
                 at(5) >= -1 && at(5) < resources && at(6) >= 0 && at(6) < kPools && at(10) > 0 && at(10) <= kMostBytes && at(11) >= 0 && at(11) <= kMostBytes && at(12) >= 0 && at(13) >= 0 &&
+                at(14) >= -1 && at(14) < kMostIndex && at(15) >= 0 && at(15) < kNever &&
                 (at(13) == 0 || (at(0) == 0 && at(13) < std::int64_t{1} << std::min(p.machine.cluster_size, 62) && p.machine.cluster_size > 1)),
             "memory access");
     for (const std::size_t k : {std::size_t{3}, std::size_t{4}, std::size_t{5}})
@@ -306,7 +308,7 @@ Program program_of(const nb::dict& d) {
               "memory accesses cannot use sub-partition resources");
     const auto use = [&](std::size_t k) { return use_of(small(k), -1, 0, p.machine); };
     p.memory.push_back({static_cast<Direction>(at(0)), at(1) != 0, small(2), small(6), at(5) >= 0, use(3), use(4), use(5), at(7), at(8),
-                        at(9), small(10), small(11), at(12), static_cast<std::uint64_t>(at(13))});
+                        at(9), small(10), small(11), at(12), small(14), at(15), static_cast<std::uint64_t>(at(13))});
   }
   const auto messages = vec<std::int64_t>(d, "messages");  // rows of 4: rank, use of the port out, fetch, bytes
   constexpr std::size_t kMessageRow = 4;

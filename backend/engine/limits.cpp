@@ -104,7 +104,7 @@ double cost(const Program& p, const MemoryAccess& a, const Size& s) {
   const double latency = static_cast<double>(m.l2_near) + static_cast<double>(m.l2_far) + static_cast<double>(m.dram_latency) + row;
   const double slices = m.l2_config.slices, channels = m.dram.channels;  // all in one of them: it has its share of the rate
   within(requests * std::max(a.write_bytes, 1) < 0x1p62, "bytes of a store");
-  return static_cast<double>(a.launch) + latency * (s.blocks / at_once + 1) + times(requests, a.front_q16) +
+  return static_cast<double>(a.launch + a.fetch) + latency * (s.blocks / at_once + 1) + times(requests, a.front_q16) +
          copies * (times(wire, a.port_q16) + times(s.bytes, a.sink_q16)) + slices * (times(wire, m.l2_q16) + 2 * times(wire, m.l2_write_q16)) +
          2 * channels * times(s.footprint + s.bytes, m.dram_q16 + m.dram_turn_q16) + 2 * row * s.blocks +
          (copies - 1) * (way(m, s.sector_bytes) + times(s.sector_bytes, m.network_in_q16));
@@ -143,7 +143,7 @@ void check_limits(const Program& p) {
   for (const Stage& s : p.stages) within(duration(s.latency), "stage latency");
   for (const Message& s : p.messages) within(s.last <= kMostElements, "bytes of a message");
   for (const MemoryAccess& a : p.memory)
-    within(rate(a.front_q16) && rate(a.port_q16) && rate(a.sink_q16) && duration(a.launch), "memory access");
+    within(rate(a.front_q16) && rate(a.port_q16) && rate(a.sink_q16) && duration(a.launch) && duration(a.fetch), "memory access");
   std::vector<std::vector<double>> work;
   for (const Template& t : p.templates) {
     within(std::all_of(t.tile_offset.begin(), t.tile_offset.end(), near_zero), "tile_offset");

@@ -61,6 +61,8 @@ struct MemoryAccess {
   std::int32_t request_bytes;  // contiguous bytes of one request
   std::int32_t write_bytes;    // bytes that one write request takes on the port
   Tick launch;                 // before the first request
+  std::int32_t needs;          // what the SM must have fetched first (FirstTouch); -1: nothing
+  Tick fetch;                  // how long that takes
   std::uint64_t receivers;     // ranks of the other CTAs of the cluster at whose port and sink the data arrives too
 };
 
@@ -173,6 +175,7 @@ struct Machine {
   L2Config l2_config;
   DramConfig dram;
   std::array<std::int64_t, kPools> pool_lines;  // lines in flight an SM, a pool each
+  std::int32_t first_touch_entries;          // things fetched once that an SM keeps
   Tick kernel_launch, cta_gap, cta_dispatch;
   Tick grid_wait;                            // when the kernels before this one have completed
   Tick grid_sync;                            // from the last CTA at a grid barrier until all go on

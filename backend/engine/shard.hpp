@@ -18,6 +18,7 @@
 
 #include "clusters.hpp"
 #include "event_queue.hpp"
+#include "first_touch.hpp"
 #include "l2_hash.hpp"
 #include "noc.hpp"
 #include "nodes.hpp"
@@ -160,6 +161,7 @@ class Shard {
     Tick next_issue = kNever;
     std::uint64_t last_age = ~std::uint64_t{0};
     std::array<Pool, kPools> pools;
+    FirstTouch fetched;
   };
   struct Transfer {
     std::int32_t place, node, sm;

@@ -31,6 +31,9 @@ void Shard::start_transfer(Slot& slot, std::int32_t node, Tick when) {
     next_stage(slot, node, when + access.launch + stage.latency);
     return;
   }
+  Tick launch = access.launch;
+  if (access.needs >= 0)
+    launch += core(slot.sm).fetched.wait(access.needs, access.fetch, when, static_cast<std::size_t>(chip_.machine.first_touch_entries));
   const std::int32_t id = new_transfer();
   Transfer& transfer = transfers_[static_cast<std::size_t>(id)];
   transfer.place = place_of(slot);
@@ -40,7 +43,7 @@ void Shard::start_transfer(Slot& slot, std::int32_t node, Tick when) {
   transfer.left = static_cast<std::int32_t>(scratch_.size());
   transfer.next = transfer.chunk = 0;
   transfer.pieces.assign(scratch_.begin(), scratch_.end());
-  transfer.since = when + access.launch;
+  transfer.since = when + launch;
   transfer.end = when;
   if (access.direction == Direction::kLoad) {
     core(slot.sm).pools[static_cast<std::size_t>(access.pool)].loading.push_back(id);

@@ -100,7 +100,7 @@ def test_missing_key_blames_the_file_that_opens_the_table(tmp_path: Path) -> Non
 
 def test_supported_unit_must_be_complete() -> None:
     text = message("a100_sxm", {"tma.supported": True, "tma.launch_cycles": 100})
-    assert text.startswith("override: tma: supported = true, but these keys are missing: descriptor_miss_cycles, ")
+    assert text.startswith("override: tma: supported = true, but these keys are missing: descriptor_setup_cycles, ")
 
 
 def test_required_resource_is_missed(tmp_path: Path) -> None:
