@@ -190,13 +190,22 @@ class TemplateBuilder:
             state.closed.setdefault(queue, []).append(state.open.pop(queue, []))
 
     def wait_group(
-        self, queue: str, pending: int, warps: Iterable[int], *, source: str = "", role: str = "", loop: str = "", cta: int = 0
+        self,
+        queue: str,
+        pending: int,
+        warps: Iterable[int],
+        *,
+        until_read: bool = False,
+        source: str = "",
+        role: str = "",
+        loop: str = "",
+        cta: int = 0,
     ) -> int:
-        """Let `warps` wait until at most `pending` closed groups of `queue` are outstanding."""
+        """Let `warps` wait until at most `pending` closed groups of `queue` are outstanding; `until_read`: until those of bulk
+        stores have read shared memory."""
         ids = tuple(warps)
-        index = self.node(
-            "wait_group", ids, attrs={"queue": queue, "pending": pending}, source=source, role=role, loop=loop, cta=cta
-        )
+        attrs = {"queue": queue, "pending": pending, **({"until_read": True} if until_read else {})}
+        index = self.node("wait_group", ids, attrs=attrs, source=source, role=role, loop=loop, cta=cta)
         for w in ids:
             groups = self._warps[cta, w].closed.setdefault(queue, [])
             finished = len(groups) - pending

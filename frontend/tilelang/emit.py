@@ -59,7 +59,7 @@ def emit(records: Sequence[Record], template: TemplateBuilder, repetition: Repet
         elif kind == "close":
             commit(attrs["queue"], warps, node=False, cta=cta)
         elif kind == "wait_group":
-            wait_group(attrs["queue"], attrs["pending"], warps, source=source, role=role, loop=loop, cta=cta)
+            wait_group(**attrs, warps=warps, source=source, role=role, loop=loop, cta=cta)
         elif kind == "cluster_arrive":
             template.cluster_arrive(warps, cta=cta, relaxed=bool(attrs), source=source, role=role, loop=loop)
         elif kind == "cluster_wait":

@@ -15,7 +15,9 @@ _TMA = {"tensor_map": Attr(bool, "goes through a tensor map (else a plain bulk c
 
 register_node_type(NodeType("tma_load", "TMA copy, global to shared", "tma", _TMA, blocking=False, memory=False))
 register_node_type(NodeType("tma_store", "TMA copy, shared to global", "tma",
-                            {**_TMA, "reduce": Attr(bool, "adds to memory instead of storing")}, blocking=False))
+                            {**_TMA, "reduce": Attr(bool, "adds to memory instead of storing"),
+                             "until_read": Attr(bool, "blocking holds its warps only until it has read its tile in shared "
+                                                      "memory")}, blocking=False))
 register_node_type(NodeType("cp_async", "cp.async, global to shared", "lsu", _WIDTH, blocking=False))
 register_node_type(NodeType("global_load", "ld.global into registers", "lsu", _WIDTH, memory=True))
 register_node_type(NodeType("global_store", "st.global from registers", "lsu", _WIDTH, memory=True))

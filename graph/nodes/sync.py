@@ -52,7 +52,11 @@ register_node_type(
         "wait_group",
         "wait until at most `pending` groups are outstanding",
         "sync",
-        {"queue": Attr(str, "cp_async, wgmma or bulk", True), "pending": Attr(int, "groups that may be outstanding", True)},
+        {
+            "queue": Attr(str, "cp_async, wgmma or bulk", True),
+            "pending": Attr(int, "groups that may be outstanding", True),
+            "until_read": Attr(bool, "waits only until bulk stores have read their tiles in shared memory"),
+        },
         blocking=True,
         sync=True,
     )

@@ -26,7 +26,7 @@ def atomic(t: Translator, call: Any) -> None:
     if src.storage.scope == "shared" and "use_tma" in marks and int(marks["use_tma"]):
         t.usage.stored.setdefault(src.storage, store_swizzle(dst, src.storage, runs=False))
         operation = TmaStore(t, src, dst, blocking=True, fence=src.storage in t.usage.generic)
-        operation.more = {"reduce": True}
+        operation.more = {"reduce": True, "until_read": True}
         t.issue(operation, t.origins(src), t.origins(dst))
         return
     steps = ["atomic"]

@@ -24,13 +24,14 @@ class Commit:
 class WaitGroup:
     """Wait until at most `pending` groups are outstanding."""
 
-    def __init__(self, queue: str, elected: bool = False) -> None:
+    def __init__(self, queue: str, elected: bool = False, until_read: bool = False) -> None:
         self.queue, self.elected = queue, elected
+        self.attrs = {"queue": queue, **({"until_read": True} if until_read else {})}
 
     def __call__(self, walk: Walk, pending: int) -> None:
         """Record the waits; a barrier follows a wait for cp.async, whose completion is per thread."""
         for warps in ((walk.active.warps[:1],) if self.elected else walk.active.parts):
-            walk.put("wait_group", warps, f"wait_group({pending})", attrs={"queue": self.queue, "pending": max(pending, 0)})
+            walk.put("wait_group", warps, f"wait_group({pending})", attrs={**self.attrs, "pending": max(pending, 0)})
         if self.queue == "cp_async" and walk.shared.implicit_sync:
             walk.sync()
 
@@ -61,8 +62,9 @@ def store_arrive(t: Translator, call: Any) -> None:
 
 @tile_op("tl.tma_store_wait")
 def store_wait(t: Translator, call: Any) -> None:
-    """Wait for the bulk stores of the elected thread."""
-    operation = WaitGroup("bulk", elected=True)
+    """`T.tma_store_wait(n, read)`: wait for the bulk stores of the elected thread; unless `read` is false, until they have read
+    shared memory."""
+    operation = WaitGroup("bulk", elected=True, until_read=len(call.args) < 2 or bool(t.constant(call.args[1])))
     if len(call.args):
         _wait(t, call.args[0], operation)
     else:

@@ -83,6 +83,8 @@ class TmaStore(_Bulk):
         super().__init__(t, dst, src, "tma_store")
         self.src, self.dst, self.blocking, self.fence = src, dst, blocking, fence
         self.source = f"copy({src.storage.name} -> {dst.storage.name})"
+        if blocking:
+            self.more = {"until_read": True}
 
     def __call__(self, walk: Walk, src: tuple[int, ...], dst: tuple[Any, ...]) -> None:
         """Record fence and store of the elected warp; the barrier behind the writes of other warps comes first."""
