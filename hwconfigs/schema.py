@@ -13,7 +13,7 @@ from .fields import Identifier, Table
 from .layers import Source, flatten
 
 REQUIRED_RESOURCES = (
-    "issue", "fma", "alu", "sfu", "cvt", "shuffle", "tensor", "smem", "lsu", "l2", "l2_write", "l2_to_sm", "sm_to_l2"
+    "issue", "fma", "fp64", "alu", "sfu", "cvt", "shuffle", "tensor", "smem", "lsu", "l2", "l2_write", "l2_to_sm", "sm_to_l2"
 )  # fmt: skip
 
 #: Who shares these is part of the engine.

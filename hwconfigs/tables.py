@@ -80,6 +80,7 @@ class Mma(Table):
     """Warp-level mma.sync."""
 
     interval_m16n8k16_cycles: Cycles = Field(description="between independent m16n8k16 of one sub-partition")
+    sparse_speedup: Rate = Field(description="of a 2:4 sparse instruction over a dense one of the same depth")
     latency_cycles: Cycles = Field(description="one dependent m16n8k16")
     ldmatrix_latency_cycles: Cycles = Field(description="ldmatrix to first use")
 

@@ -21,8 +21,8 @@ from collections import Counter
 from pathlib import Path
 
 FMA = {"FFMA", "FMUL", "FADD", "HFMA2", "HMUL2", "HADD2", "IMAD"}
-SFU = {"MUFU", "FCHK"}
-CVT = {"F2I", "FRND", "I2F", "F2F", "F2FP"}
+SFU = {"MUFU", "FCHK", "F2I", "FRND", "I2F", "F2F"}
+CVT = {"F2FP"}
 FREE = {"NOP", "EXIT", "LDC", "ULDC", "S2R", "LDG", "STG", "UMOV"}
 #: Loads of constants: they stay in registers from one element to the next.
 CONSTANT = re.compile(r"(MOV|IMAD\.MOV\.U32|HFMA2(\.MMA)?) R\d+, (-?RZ, RZ, )?-?(0x)?[0-9]")

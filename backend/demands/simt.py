@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...graph import Node
+from ...graph.nodes.simt import OPS
 from ...hwconfigs import Hardware
 from ..demand import Demand, demand, warp
 
@@ -10,7 +11,7 @@ from ..demand import Demand, demand, warp
 def _pipes(node: Node, hw: Hardware) -> dict[str, float]:
     """Lane work by pipe and warp instructions for the element counts of `node`."""
     count = int(node.attrs["elements"])
-    ops = {op: count * float(node.attrs.get(op, 0.0)) for op in ("fma", "alu", "sfu", "cvt", "shuffle", "int")}
+    ops = {op: count * float(node.attrs.get(op, 0.0)) for op in OPS}
     ops["alu"] += ops.pop("int")
     uses = {pipe: work for pipe, work in ops.items() if work > 0}
     uses["issue"] = max(sum(uses.values()) / hw.sm.warp_threads, float(len(node.warps)))

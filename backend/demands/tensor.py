@@ -54,7 +54,7 @@ def shape_of(node: Node) -> tuple[int, int, int]:
 
 
 def skipped(node: Node) -> int:
-    """Products of a sparse operation for each one that is computed: it takes the time of half its depth (PTX ISA, mma.sp and
+    """Products of a sparse wgmma for each one that is computed: it takes the time of half its depth (PTX ISA,
     wgmma.mma_async.sp: 2:4 structured sparsity)."""
     return 2 if node.attrs.get("sparse", False) else 1
 
@@ -93,7 +93,8 @@ def mma(node: Node, hw: Hardware) -> Demand:
     per_warp = int(
         node.attrs.get("instructions", max(1, node.attrs["m"] * node.attrs["n"] * node.attrs["k"] // (m * n * k * warps)))
     )
-    scale = flop16(node, hw, 2 * m * n * k / skipped(node)) / MMA_REFERENCE_FLOP
+    speedup = hw.mma.sparse_speedup if node.attrs.get("sparse", False) else 1.0
+    scale = flop16(node, hw, 2 * m * n * k / speedup) / MMA_REFERENCE_FLOP
     cycles = per_warp * scale * hw.mma.interval_m16n8k16_cycles
     read = int(node.attrs.get("smem_bytes", 0))
     ldmatrix = read / 512  # ldmatrix.x4 moves 512 bytes (PTX ISA)

@@ -9,29 +9,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from .conversions import conversion
+
 Mix = Mapping[str, float]
 
 _PRECISE: dict[str, Mix] = {
     "exp": {"fma": 6, "alu": 1, "sfu": 1}, "exp2": {"fma": 2, "alu": 1, "sfu": 1}, "exp10": {"fma": 6, "alu": 1, "sfu": 1},
     "expm1": {"fma": 13, "alu": 8}, "log": {"fma": 14, "alu": 13}, "log2": {"fma": 16, "alu": 13},
     "log10": {"fma": 15, "alu": 13}, "log1p": {"fma": 15, "alu": 16}, "sqrt": {"fma": 4, "alu": 5, "sfu": 1},
-    "rsqrt": {"fma": 2, "alu": 1, "sfu": 1}, "tanh": {"fma": 9, "alu": 4, "sfu": 2}, "sin": {"fma": 11, "alu": 13, "cvt": 1},
-    "cos": {"fma": 11, "alu": 14, "cvt": 1}, "tan": {"fma": 11, "alu": 11, "sfu": 1, "cvt": 1},
-    "erf": {"fma": 8, "alu": 13, "sfu": 1}, "sinh": {"fma": 14, "alu": 6, "sfu": 2, "cvt": 1},
-    "cosh": {"fma": 8, "alu": 4, "sfu": 2, "cvt": 1}, "asin": {"fma": 14, "alu": 7, "sfu": 1},
-    "acos": {"fma": 15, "alu": 7, "sfu": 1}, "atan": {"fma": 11, "alu": 6, "sfu": 1}, "floor": {"cvt": 1}, "ceil": {"cvt": 1},
-    "trunc": {"cvt": 1}, "nearbyint": {"cvt": 1},
-    "pow": {"fma": 42, "alu": 44, "sfu": 1, "cvt": 4}, "atan2": {"fma": 16, "alu": 23, "sfu": 2}, "fmod": {"alu": 10},
+    "rsqrt": {"fma": 2, "alu": 1, "sfu": 1}, "tanh": {"fma": 9, "alu": 4, "sfu": 2}, "sin": {"fma": 11, "alu": 13, "sfu": 1},
+    "cos": {"fma": 11, "alu": 14, "sfu": 1}, "tan": {"fma": 11, "alu": 11, "sfu": 2},
+    "erf": {"fma": 8, "alu": 13, "sfu": 1}, "sinh": {"fma": 14, "alu": 6, "sfu": 3},
+    "cosh": {"fma": 8, "alu": 4, "sfu": 3}, "asin": {"fma": 14, "alu": 7, "sfu": 1},
+    "acos": {"fma": 15, "alu": 7, "sfu": 1}, "atan": {"fma": 11, "alu": 6, "sfu": 1}, "floor": {"sfu": 1}, "ceil": {"sfu": 1},
+    "trunc": {"sfu": 1}, "nearbyint": {"sfu": 1},
+    "pow": {"fma": 42, "alu": 44, "sfu": 5}, "atan2": {"fma": 16, "alu": 23, "sfu": 2}, "fmod": {"alu": 10},
     "division": {"fma": 5, "alu": 3, "sfu": 2}, "sigmoid": {"fma": 9, "alu": 7, "sfu": 2},
 }
 _FAST: dict[str, Mix] = {
     "exp": {"fma": 1, "sfu": 1}, "exp2": {"sfu": 1}, "exp10": {"fma": 1, "sfu": 1}, "expm1": {"fma": 13, "alu": 8},
     "log": {"fma": 1, "sfu": 1}, "log2": {"sfu": 1}, "log10": {"fma": 1, "sfu": 1}, "log1p": {"fma": 15, "alu": 16},
     "sqrt": {"sfu": 1}, "rsqrt": {"sfu": 1}, "tanh": {"sfu": 1}, "sin": {"fma": 1, "sfu": 1}, "cos": {"fma": 1, "sfu": 1},
-    "tan": {"fma": 2, "sfu": 3}, "erf": {"fma": 11, "alu": 12, "sfu": 1}, "sinh": {"fma": 14, "alu": 6, "sfu": 2, "cvt": 1},
-    "cosh": {"fma": 8, "alu": 4, "sfu": 2, "cvt": 1}, "asin": {"fma": 15, "alu": 6, "sfu": 1},
-    "acos": {"fma": 17, "alu": 6, "sfu": 1}, "atan": {"fma": 12, "alu": 5, "sfu": 1}, "floor": {"cvt": 1}, "ceil": {"cvt": 1},
-    "trunc": {"cvt": 1}, "nearbyint": {"cvt": 1}, "pow": {"fma": 1, "sfu": 2},
+    "tan": {"fma": 2, "sfu": 3}, "erf": {"fma": 11, "alu": 12, "sfu": 1}, "sinh": {"fma": 14, "alu": 6, "sfu": 3},
+    "cosh": {"fma": 8, "alu": 4, "sfu": 3}, "asin": {"fma": 15, "alu": 6, "sfu": 1},
+    "acos": {"fma": 17, "alu": 6, "sfu": 1}, "atan": {"fma": 12, "alu": 5, "sfu": 1}, "floor": {"sfu": 1}, "ceil": {"sfu": 1},
+    "trunc": {"sfu": 1}, "nearbyint": {"sfu": 1}, "pow": {"fma": 1, "sfu": 2},
     "atan2": {"fma": 18, "alu": 23, "sfu": 2}, "fmod": {"alu": 10}, "division": {"fma": 1, "sfu": 1},
     "sigmoid": {"fma": 2, "sfu": 2},
 }
@@ -41,7 +43,7 @@ _HALF: dict[str, Mix] = {
     "log2": {"fma": 3, "alu": 2, "sfu": 1, "cvt": 1}, "log10": {"fma": 6, "alu": 2, "sfu": 1, "cvt": 1},
     "sqrt": {"fma": 1, "sfu": 1, "cvt": 1}, "rsqrt": {"fma": 1, "sfu": 1, "cvt": 1},
     "tanh": {"fma": 10, "alu": 4, "sfu": 2, "cvt": 1}, "sin": {"fma": 12, "alu": 12, "cvt": 1},
-    "cos": {"fma": 11, "alu": 13, "cvt": 1}, "floor": {"cvt": 1}, "ceil": {"cvt": 1}, "trunc": {"cvt": 1},
+    "cos": {"fma": 11, "alu": 13, "cvt": 1}, "floor": {"sfu": 1}, "ceil": {"sfu": 1}, "trunc": {"sfu": 1},
     "division": {"fma": 4, "alu": 7, "sfu": 1, "cvt": 2},
 }
 _BFLOAT: dict[str, Mix] = {
@@ -49,8 +51,9 @@ _BFLOAT: dict[str, Mix] = {
     "exp10": {"fma": 3, "alu": 5, "sfu": 1, "cvt": 1}, "log": {"fma": 3, "alu": 2, "sfu": 1, "cvt": 1},
     "log2": {"fma": 2, "alu": 2, "sfu": 1, "cvt": 1}, "log10": {"fma": 3, "alu": 2, "sfu": 1, "cvt": 1},
     "sqrt": {"fma": 2, "alu": 2, "sfu": 1, "cvt": 1}, "rsqrt": {"fma": 2, "alu": 2, "sfu": 1, "cvt": 1},
-    "tanh": {"alu": 1, "sfu": 1, "cvt": 1}, "sin": {"fma": 12, "alu": 13, "cvt": 2}, "cos": {"fma": 12, "alu": 14, "cvt": 2},
-    "floor": {"cvt": 1}, "ceil": {"cvt": 1}, "trunc": {"cvt": 1}, "division": {"fma": 4, "alu": 7, "sfu": 1, "cvt": 1},
+    "tanh": {"alu": 1, "sfu": 1, "cvt": 1}, "sin": {"fma": 12, "alu": 13, "sfu": 1, "cvt": 1},
+    "cos": {"fma": 12, "alu": 14, "sfu": 1, "cvt": 1},
+    "floor": {"sfu": 1}, "ceil": {"sfu": 1}, "trunc": {"sfu": 1}, "division": {"fma": 4, "alu": 7, "sfu": 1, "cvt": 1},
 }
 _SAME = {"power": "pow", "rint": "nearbyint", "round": "nearbyint"}  #: other names
 
@@ -67,4 +70,9 @@ def function_mix(name: str, dtype: str, *, fast: bool) -> Mix | None:
     own = (_HALF if dtype == "float16" else _BFLOAT).get(name)
     if own is not None and not fast:
         return own
-    return None if single is None else {**single, "cvt": single.get("cvt", 0) + 1.5}
+    if single is None:
+        return None
+    mix = dict(single)
+    for op, n in (*conversion(dtype, "float32").items(), *conversion("float32", dtype).items()):
+        mix[op] = mix.get(op, 0) + n
+    return mix

@@ -1,21 +1,22 @@
 """Operations per element of an element-wise statement, by class.
 
-Classes as in the graph's node types: fma (fp32 multiply, add, fused), alu (min, max, compare, select, logic), sfu (exp2, log2,
-rsqrt, reciprocal, tanh), cvt (type conversion), int (integer arithmetic on data). 16-bit floating point runs in pairs: half an
-operation an element. Index arithmetic is free. A product that is added to something is one fused operation, a subexpression
-that occurs twice counts once, and one that does not depend on all loop variables counts less. What mathematical functions cost
-stands in `math_functions`.
+Classes as in the graph's node types: fma (fp32 multiply, add, fused), fp64 (the same of fp64, and its comparisons), alu (min,
+max, compare, select, logic), sfu (exp2, log2, rsqrt, reciprocal, tanh; rounding; conversions between integers and floats), cvt
+(conversions between floats), int (integer arithmetic on data). 16-bit floating point runs in pairs: half an operation an
+element. Index arithmetic is free. A product that is added to something is one fused operation, a subexpression that occurs twice
+counts once, and one that does not depend on all loop variables counts less. What mathematical functions cost stands in
+`math_functions`.
 """
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import UnknownStatement
+from .conversions import conversion, is_floating, width_of
 from .expr import op_name, text_of
 from .math_functions import function_mix
 
@@ -34,29 +35,6 @@ FUNCTIONS: dict[str, dict[str, float]] = {
 _FREE = ("infinity", "reinterpret", "likely", "min_value", "max_value", "access_ptr", "address_of", "tvm_access_ptr",
          "type_annotation", "get_lane_idx", "get_warp_idx", "get_warp_idx_sync", "get_warp_group_idx", "__ldg", "ldg", "pack_b16",
          "loop_break", "block_rank_in_cluster")
-
-
-def conversion(source: str, target: str) -> dict[str, float]:
-    """Operations to convert one element. Narrowing to 16 or 8 bits handles two elements at once."""
-    if source == target or source == "bool" or target == "bool":
-        return {}
-    a, b = _width(source), _width(target)
-    if not _floating(source) and not _floating(target):
-        return {"int": 1.0} if a != b and b < 32 else {}
-    if _floating(source) and _floating(target):
-        if a == 8 or b == 8:
-            return {"cvt": 1.5} if a == 8 and b == 32 else {"cvt": 0.5}
-        return {"cvt": 0.5} if b < a else {"cvt": 1.0}
-    return {"cvt": 1.0}
-
-
-def _width(dtype: str) -> int:
-    match = re.match(r"\D+(\d+)", dtype)
-    return int(match.group(1)) if match else 32
-
-
-def _floating(dtype: str) -> bool:
-    return dtype.startswith(("float", "bfloat"))
 
 
 @dataclass
@@ -93,9 +71,11 @@ class OpCounter:
         self.depth = max(self.depth, seen.depth)
         return seen
 
-    def _add(self, mix: Mapping[str, float], variables: frozenset[Any], half: bool = False) -> None:
+    def _add(self, mix: Mapping[str, float], variables: frozenset[Any], half: bool = False, double: bool = False) -> None:
         weight = self.scale * (1.0 if variables == self.variables else self.weight(variables))
         for op, n in mix.items():
+            if double and op in ("fma", "alu"):
+                op = "fp64"
             self.ops[op] = self.ops.get(op, 0.0) + n * weight * (0.5 if half and op in ("fma", "alu") else 1.0)
 
     def _leaf(self, key: str, variables: frozenset[Any] = frozenset(), data: bool = False) -> _Seen:
@@ -115,10 +95,10 @@ class OpCounter:
                               frozenset().union(*(p.variables for p in parts)), True)
         if kind == "Cast":
             inner = self._visit(e.value)
-            real = inner.data or (_floating(str(e.dtype)) and inner.variables)
+            real = inner.data or (is_floating(str(e.dtype)) and inner.variables)
             mix = conversion(str(e.value.dtype), str(e.dtype)) if real else {}
             return self._node(f"cast:{e.dtype}", [inner], mix, str(e.dtype), inner.data, False)
-        if kind in ("Add", "Sub") and _floating(str(e.dtype)):
+        if kind in ("Add", "Sub") and is_floating(str(e.dtype)):
             return self._sum(e, kind)
         if kind == "Call":
             return self._call(e)
@@ -140,7 +120,7 @@ class OpCounter:
             variables = frozenset().union(*(p.variables for p in parts))
             steps = 1 if mix else 0
             found = self._done[key] = _Seen(key, max((p.depth for p in parts), default=0) + steps, variables, data)
-            self._add(mix, variables, pack and _width(dtype) == 16 and _floating(dtype))
+            self._add(mix, variables, pack and width_of(dtype) == 16 and is_floating(dtype), dtype == "float64")
         return found
 
     def _sum(self, e: Any, kind: str) -> _Seen:
@@ -168,7 +148,7 @@ class OpCounter:
             return self._node(kind, parts, mix, operand, data)
         if kind in ("And", "Or"):
             return self._node(kind, parts, {"alu": 1.0} if parts[0].variables | parts[1].variables else {}, operand, data, False)
-        if not _floating(operand):
+        if not is_floating(operand):
             cost = {"FloorDiv": 4.0, "FloorMod": 4.0, "Div": 4.0, "Mod": 4.0}.get(kind, 1.0)
             constant = type(e.b).__name__ == "IntImm" and int(e.b.value) > 0 and int(e.b.value) & (int(e.b.value) - 1) == 0
             return self._node(kind, parts, {"int": 1.0 if constant else cost} if data else {}, operand, data)

@@ -3,7 +3,7 @@
 from ..registry import Attr, NodeType, register_node_type
 
 #: Operation classes a SIMT node may count, per element of its iteration space.
-OPS = ("fma", "alu", "sfu", "cvt", "shuffle", "int")
+OPS = ("fma", "fp64", "alu", "sfu", "cvt", "shuffle", "int")
 
 _OPS = {**{op: Attr(float, f"{op} operations an element") for op in OPS},
         "elements": Attr(int, "elements that these warps compute", True),

@@ -166,7 +166,7 @@ def cta_barriers(facts: Facts) -> Hint | None:
 @hint
 def cuda_cores(facts: Facts) -> Hint | None:
     """Ordinary arithmetic is the bound."""
-    name = max(("fma", "alu", "sfu", "cvt", "shuffle", "issue"), key=facts.utilization)
+    name = max(("fma", "fp64", "alu", "sfu", "cvt", "shuffle", "issue"), key=facts.utilization)
     busy = facts.utilization(name)
     if busy < 0.6:
         return None

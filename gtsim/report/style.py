@@ -17,7 +17,8 @@ from rich.text import Text
 RESOURCE_NAMES = {
     "tensor": "tensor cores", "smem": "shared memory", "l2": "L2 bandwidth", "l2_write": "L2 write bandwidth",
     "dram": "DRAM bandwidth", "l2_to_sm": "L2 to SM port",
-    "sm_to_l2": "SM to L2 port", "tma": "TMA unit", "issue": "instruction issue", "fma": "FP32 pipes", "alu": "ALU pipes",
+    "sm_to_l2": "SM to L2 port", "tma": "TMA unit", "issue": "instruction issue", "fma": "FP32 pipes", "fp64": "FP64 pipes",
+    "alu": "ALU pipes",
     "sfu": "special functions", "cvt": "conversions", "shuffle": "warp shuffles", "lsu": "load/store unit",
     "sm_to_sm_out": "SM to SM, out", "sm_to_sm_in": "SM to SM, in",
 }  # fmt: skip

@@ -115,6 +115,17 @@ def test_elementwise_work_is_bound_by_its_slowest_pipe() -> None:
     assert cycles(fma=3.0, alu=1.0) == pytest.approx(4 * 16384 / 128, rel=0.02)  # bound by issue
 
 
+@pytest.mark.parametrize(
+    ("hw", "fma", "fp64", "alu", "sfu", "cvt"), [("a100_sxm", 64, 32, 64, 16, 64), ("h100_sxm", 128, 64, 64, 16, 64)]
+)
+def test_pipes_are_as_wide_as_published(hw: str, fma: int, fp64: int, alu: int, sfu: int, cvt: int) -> None:
+    """Lanes an SM and cycle: NVIDIA's whitepapers and the throughput table of the CUDA guides (docs/hardware.md)."""
+    for pipe, lanes in {"fma": fma, "fp64": fp64, "alu": alu, "int": alu, "sfu": sfu, "cvt": cvt}.items():
+        kernel = Kernel()
+        kernel.t.node("elementwise", range(4), attrs={"elements": 1 << 20, "depth": 0, pipe: 1.0})
+        assert kernel.run(hw=hw).cycles == pytest.approx((1 << 20) / lanes, rel=0.01), pipe
+
+
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_every_node_type_has_a_demand_or_an_error_that_names_the_node(name: str) -> None:
     attrs = {

@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 from ...errors import UnknownStatement
+from ..conversions import conversion
 from ..expr import THREAD, op_name, text_of
-from ..opcount import conversion
 from ..program import Storage
 from ..sync import Access
 from ..translate import Region, Translator
