@@ -142,6 +142,8 @@ class Sync(Table):
     base_cycles: Cycles = Field(description="bar.sync, fixed part, from the last arrival")
     per_warp_cycles: Cycles = Field(description="bar.sync, for each warp taking part")
     fence_proxy_async_cycles: Cycles = Field(description="generic writes until the async proxy sees them")
+    fence_cta_cycles: Cycles = Field(description="memory fence of CTA scope")
+    fence_gpu_cycles: Cycles = Field(description="memory fence of GPU scope, little traffic")
     warp_sync_cycles: Cycles = Field(description="__syncwarp")
 
 

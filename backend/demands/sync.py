@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...graph import Node
 from ...hwconfigs import Hardware
 from ..demand import Demand, Message, demand, warp
+from ..errors import SimulationError
 from .clusters import require_clusters
 
 
@@ -50,6 +51,10 @@ def wait_group(node: Node, hw: Hardware) -> Demand:
 
 @demand("fence")
 def fence(node: Node, hw: Hardware) -> Demand:
-    """Generic-to-async proxy fence."""
-    cost = hw.sync.fence_proxy_async_cycles if node.attrs["kind"] == "proxy_async" else hw.sync.warp_sync_cycles
+    """A fence of the async proxy, or of memory as a warp, a CTA or the whole GPU sees it."""
+    costs = {"proxy_async": hw.sync.fence_proxy_async_cycles, "warp": hw.sync.warp_sync_cycles,
+             "cta": hw.sync.fence_cta_cycles, "gpu": hw.sync.fence_gpu_cycles}
+    cost = costs.get(node.attrs["kind"])
+    if cost is None:
+        raise SimulationError(f"{node.label()}: a fence of kind {node.attrs['kind']!r} is none of {', '.join(costs)}.")
     return Demand([warp({"issue": len(node.warps)}, latency_cycles=cost)])

@@ -62,5 +62,12 @@ register_node_type(
     )
 )
 register_node_type(
-    NodeType("fence", "proxy or memory fence", "sync", {"kind": Attr(str, "which fence", True)}, blocking=True, sync=True)
+    NodeType(
+        "fence",
+        "proxy or memory fence",
+        "sync",
+        {"kind": Attr(str, "proxy_async, warp, cta or gpu", True)},
+        blocking=True,
+        sync=True,
+    )
 )

@@ -24,7 +24,7 @@ _ATTRS = {
     "resource": Attr(str, "the resource"),
     "hold": Attr(float, "cycles that the warps are held beyond the work"),
 }
-for _name, _blocking in (("test_work", False), ("test_sync_work", True), ("test_unit", False)):
+for _name, _blocking in (("test_work", False), ("test_sync_work", True), ("test_unit", False), ("test_two_pipes", False)):
     register_node_type(NodeType(_name, "test operation", "test", _ATTRS, blocking=_blocking), replace=True)
 
 
@@ -44,6 +44,11 @@ def _work(node: Node, hw: Hardware) -> Demand:
 @demand("test_sync_work", replace=True)
 def _sync_work(node: Node, hw: Hardware) -> Demand:
     return _work(node, hw)
+
+
+@demand("test_two_pipes", replace=True)
+def _two_pipes(node: Node, hw: Hardware) -> Demand:
+    return Demand([warp({"lane": node.attrs["cycles"], "other": node.attrs["cycles"]})])
 
 
 @demand("test_unit", replace=True)

@@ -126,6 +126,20 @@ def test_pipes_are_as_wide_as_published(hw: str, fma: int, fp64: int, alu: int, 
         assert kernel.run(hw=hw).cycles == pytest.approx((1 << 20) / lanes, rel=0.01), pipe
 
 
+@pytest.mark.parametrize(("kind", "cycles"), [("warp", 3), ("cta", 7.5), ("gpu", 278), ("proxy_async", 32)])
+def test_a_fence_holds_its_warps_for_its_scope(kind: str, cycles: float) -> None:
+    kernel = Kernel()
+    kernel.t.node("fence", [0], attrs={"kind": kind})
+    kernel.work(10)
+    assert kernel.run().cycles == int(1 + cycles + 10 + 0.5)  # one cycle to issue it
+
+
+def test_an_unknown_fence_is_refused() -> None:
+    kernel = Kernel()
+    kernel.t.node("fence", [0], attrs={"kind": "world"})
+    assert "kind 'world' is none of proxy_async, warp, cta, gpu" in refused(kernel.graph(), "h100_sxm")
+
+
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_every_node_type_has_a_demand_or_an_error_that_names_the_node(name: str) -> None:
     attrs = {

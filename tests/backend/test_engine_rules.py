@@ -71,6 +71,19 @@ def test_policies_order_the_pieces_of_two_warps(policy: str, first_done: int) ->
     assert min(span["done"] for span in result.timeline) >> 16 == first_done
 
 
+@pytest.mark.parametrize(("policy", "first", "second"), [("gto", 320, 256), ("oldest", 128, 320), ("lrr", 128, 320)])
+def test_only_greedy_stays_with_the_warp_it_served_last(policy: str, first: int, second: int) -> None:
+    """The older warp finds a pipe taken for 64 cycles, and the younger one begins with its 256. At 64 both could go on."""
+    kernel = Kernel(threads=512)
+    kernel.work(64, warps=(0,), resource="other")
+    kernel.t.node("test_two_pipes", (4,), attrs={"cycles": 64.0})
+    kernel.work(256, warps=(8,), resource="lane")
+    other = {"resources.other": {"scope": "subpartition", "rate_per_cycle": 1, "unit": "cycle"}}
+    result = kernel.run(overrides=other, policy=policy, timeline_sm=0)
+    done = [span["done"] >> 16 for span in sorted(result.timeline, key=lambda span: span["node"])]
+    assert done == [64, first, second]
+
+
 def test_an_asynchronous_unit_works_behind_the_warps_back() -> None:
     kernel = Kernel()
     kernel.work(300, type="test_unit")
