@@ -78,6 +78,24 @@ def test_unswizzled_operands() -> None:
 
 
 @pytest.mark.parametrize(
+    ("dtype", "columns", "access", "step", "ways"),
+    [("float32", 32, 4, 1, 1), ("float32", 32, 4, 32, 32), ("float32", 33, 4, 33, 1), ("float16", 64, 2, 1, 1),
+     ("float16", 64, 2, 64, 32), ("float16", 16, 2, 16, 8)],
+)
+def test_lanes_that_meet_in_a_bank(dtype: str, columns: int, access: int, step: int, ways: int) -> None:
+    b = TileGraphBuilder("lanes", grid=(132, 1, 1), threads=128, smem_bytes=16384, arch="sm_90a")
+    s, f = b.buffer("s", (32, columns), dtype, scope="shared"), b.buffer("r", (32, columns), dtype, scope="fragment")
+    t = b.template()
+    t.node("shared_store", range(4), reads=[f.tile()], writes=[s.tile()], source="copy(r -> s)",
+           attrs={"access_bytes": access, "lanes": (32,), "lane_steps": (step,)})
+    b.add_instances(t, [(i, 0, 0) for i in range(132)])
+    found = warnings(b)
+    assert ("bank-conflict" in found) == (ways > 1)
+    if ways > 1:
+        assert found["bank-conflict"].text == f"shared_store writes s with lanes that meet in the same banks, {ways} to 1"
+
+
+@pytest.mark.parametrize(
     ("columns", "strides", "ways"),
     [(64, (), 8), (32, (), 4), (16, (), 2), (8, (), 1), (128, (), 8), (96, (), 4), (72, (), 1), (64, (72, 1), 1)],
 )

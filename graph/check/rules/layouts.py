@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from ...banks import matrix_conflict
+from ...banks import BANK_BYTES, conflict, matrix_conflict, row_conflict
 from ..findings import Finding
 from ..subject import Subject, rule
 
@@ -39,3 +39,31 @@ def bank_conflicts(subject: Subject) -> Iterable[Finding]:
                 "Use a swizzled layout, or pad the rows by 16 bytes.",
                 {"buffer": buffer.name, "ways": degree, "row_bytes": stride},
             )
+
+
+@rule("cost")
+def lane_conflicts(subject: Subject) -> Iterable[Finding]:
+    """Loads and stores of shared memory whose lanes meet in the same banks."""
+    told: set[tuple[str, str]] = set()
+    for t, i in subject.sites("shared_load", "shared_store"):
+        node = subject.graph.node(t, i)
+        tile = next((x for x in node.tiles if x.buffer.scope == "shared"), None)
+        access = min(node.attrs.get("access_bytes", 16), 16)
+        lanes, steps = node.attrs.get("lanes", ()), node.attrs.get("lane_steps", ())
+        if tile is None or access < 1 or len(lanes) != len(steps):
+            continue
+        factor = conflict(tile.buffer, lanes, steps, access) if lanes else row_conflict(tile, access)
+        ways = int(factor * min(access / BANK_BYTES, 1))  # narrow lanes leave a part of the banks idle, which is no conflict
+        key = (node.source, tile.buffer.name)
+        if ways < 2 or key in told:
+            continue
+        told.add(key)
+        does = "reads" if tile.mode == "read" else "writes"
+        yield Finding(
+            "bank-conflict",
+            "warning",
+            node.source or node.label(),
+            f"{node.type} {does} {tile.buffer.name} with lanes that meet in the same banks, {ways} to 1",
+            "Let neighbouring lanes take neighbouring columns, pad the rows by 16 bytes, or use a swizzled layout.",
+            {"buffer": tile.buffer.name, "ways": ways},
+        )
