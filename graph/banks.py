@@ -29,7 +29,7 @@ def byte_of(buffer: Buffer, element: int) -> int:
 
     Args:
         buffer: in shared memory.
-        element: its offset in elements, by the buffer's strides.
+        element: its offset in elements, by the buffer's strides; a swizzled buffer lies dense.
     """
     if not buffer.swizzle_bytes:
         return element * buffer.bits // 8
@@ -70,7 +70,7 @@ def conflict(buffer: Buffer, lanes: tuple[int, ...], steps: tuple[int, ...], acc
     """
     places = [0]
     for count, step in zip(lanes, steps, strict=True):
-        places = [at + i * step for i in range(min(count, WARP_LANES)) for at in places][:WARP_LANES]
+        places = [at + i * step for i in range(max(min(count, WARP_LANES), 1)) for at in places][:WARP_LANES]
     bytes_ = [byte_of(buffer, at) for at in places]
     return wavefronts(bytes_, access_bytes) * WAVEFRONT_BYTES / (len(bytes_) * access_bytes)
 

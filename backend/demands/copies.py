@@ -37,8 +37,8 @@ def _tensor_map(node: Node, tile: Tile) -> str:
 
 
 def _bulk(node: Node, hw: Hardware, at: int, direction: str, port: str, issue_cycles: float, **more: Any) -> MemoryAccess:
-    """The way of a bulk copy. All are launched; those with a tensor map are set up besides, and need it in the SM. Of the launch,
-    what the issuing thread waits anyway is taken off."""
+    """The way of a bulk copy. All are launched; those with a tensor map are set up besides, and need it in the SM. The first box
+    is on its way while the issuing thread waits to issue the others: that is taken off the launch."""
     tile = node.tiles[at]
     needs = _tensor_map(node, tile)
     launch = hw.tma.launch_cycles + (hw.tma.descriptor_setup_cycles if needs else 0.0)
@@ -66,7 +66,7 @@ def tma_load(node: Node, hw: Hardware) -> Demand:
     issue = hw.tma.issue_cycles if node.attrs.get("tensor_map", True) else hw.tma.bulk_issue_cycles
     return Demand([
         warp({"issue": 4 * count}, hold_cycles=count * issue),
-        memory(_bulk(node, hw, at, "load", "l2_to_sm", issue, receivers=others),
+        memory(_bulk(node, hw, at, "load", "l2_to_sm", count * issue, receivers=others),
                latency_cycles=hw.cluster.multicast_cycles if others else 0.0),
     ])
 

@@ -83,3 +83,9 @@ def test_without_deduplication_each_element_is_a_request() -> None:
     """A row of 4096 half-precision elements: 64 requests of 128 bytes, or 4096 of one element, at one a cycle."""
     together, apart = (loads("A", columns=4096, **{"tma.deduplicate": on}) for on in (True, False))  # type: ignore[arg-type]
     assert apart - together == pytest.approx(4096 - 64, rel=0.05)
+
+
+def test_the_first_of_several_boxes_is_under_way_while_the_others_are_issued() -> None:
+    """Launch and set-up of the first take 105 cycles, the issue of two 66: the data comes as if there were one box."""
+    one, two = (loads("A", attrs={"tensor_map": True, "box": (1, columns)}) for columns in (64, 32))
+    assert two - one == 4  # the second one's instructions
