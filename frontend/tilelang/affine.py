@@ -13,6 +13,7 @@ import numpy as np
 from ..errors import FrontendError
 from .expr import LOOP, THREAD, Value, text_of
 from .program import Storage
+from .widths import contiguous
 
 if TYPE_CHECKING:
     from .translate import Translator
@@ -93,6 +94,18 @@ class Access:
             start = tuple(min(max(s, 0), n - 1) for s, n in zip(start, shape, strict=True))
             sizes = tuple(min(z, n - s) for z, n, s in zip(sizes, shape, start, strict=True))
         return start, sizes
+
+    def run(self, extents: Sequence[int]) -> int:
+        """How many iterations of the innermost loops together touch elements that follow each other in memory."""
+        run, count = 1, 1
+        for i in reversed(range(len(extents))):
+            count *= extents[i]
+            sizes = [r[1] for r in self.ranges((0,) * len(extents), (1,) * i + tuple(extents[i:]))]
+            gathers = any(code is None and n > 1 for (code, _), n in zip(self.dims, sizes, strict=True))
+            if gathers or math.prod(sizes) != count * self.width or contiguous(self.storage, sizes) != count * self.width:
+                break
+            run = count
+        return run
 
     def tile(self, walk: Walk, origin: tuple[Any, ...], share: Share) -> Any:
         """The tile that a warpgroup's share touches."""

@@ -42,9 +42,21 @@ def mma_access_bytes(storage: Storage) -> tuple[int, int]:
     return access, 4 * access
 
 
-def linear_row_bytes(storage: Storage, width: int, inner: int) -> int:
-    """Contiguous bytes of a tensor row that one warp instruction covers."""
-    return min(32 * width * storage.bits // 8, inner * storage.bits // 8)
+def contiguous(storage: Storage, extents: Sequence[int]) -> int:
+    """Elements of a box of a tensor that follow each other in memory: those of a row, of all its rows where they are whole."""
+    run = 1
+    for d in reversed(range(len(extents))):
+        if storage.strides and extents[d] != 1 and storage.strides[d] != run:
+            break
+        run *= extents[d]
+        if extents[d] != storage.shape[d]:
+            break
+    return run
+
+
+def linear_row_bytes(storage: Storage, width: int, run: int) -> int:
+    """Contiguous bytes of a tensor that one warp instruction covers, of `run` elements in a row."""
+    return min(32 * width * storage.bits // 8, run * storage.bits // 8)
 
 
 def swizzle_span(storage: Storage) -> int:

@@ -67,3 +67,38 @@ def test_a_tensor_core_fragment_is_stored_by_stmatrix_on_hopper_and_by_pairs_on_
     columns = stores["sm_80"].writes[0].buffer.shape[-1]
     assert {arch: (n.attrs["access_bytes"], n.attrs["lanes"], n.attrs["lane_steps"]) for arch, n in stores.items()} == {
         "sm_90a": (16, (8, 4), (columns, 8)), "sm_80": (4, (4, 8), (2, columns))}
+
+
+def flat(shape, tile, dtype):
+    """x[i * columns + j] = 1"""
+    @T.prim_func
+    def kernel(a: T.Tensor(shape, dtype)):
+        with T.Kernel(4, threads=128) as block:
+            for i, j in T.Parallel(*tile):
+                a[(block * tile[0] + i) * tile[1] + j] = T.Cast(dtype, 1)
+
+    return kernel
+
+
+def rows(shape, tile, dtype):
+    """x[i, j] = 1"""
+    @T.prim_func
+    def kernel(a: T.Tensor(shape, dtype)):
+        with T.Kernel(1, threads=128):
+            for i, j in T.Parallel(*tile):
+                a[i, j] = T.Cast(dtype, 1)
+
+    return kernel
+
+
+@pytest.mark.parametrize(("kernel", "shape", "tile", "dtype", "row_bytes"), [
+    (flat, (4096,), (128, 8), "float16", 512),  # neighbouring threads store neighbouring elements
+    (flat, (4096,), (128, 4), "int8", 128),
+    (rows, (64, 32), (64, 32), "float16", 512),  # whole rows follow each other
+    (rows, (64, 64), (64, 32), "float16", 64),  # half rows do not
+])
+def test_a_warp_stores_what_follows_each_other_in_memory(view, kernel, shape, tile, dtype, row_bytes):
+    from gtsim.frontend import lower
+
+    v = view(lower(kernel(shape, tile, dtype), arch="sm_90a"))
+    assert {n.attrs["row_bytes"] for n in v.of("global_store")} == {row_bytes}

@@ -12,7 +12,7 @@ from ..program import Storage
 from ..sync import Access
 from ..translate import Region, Translator
 from ..walk import Walk
-from ..widths import fragment_lanes, linear_row_bytes, matrix_lanes, mma_access_bytes, row_alignment, vector_elements
+from ..widths import contiguous, fragment_lanes, linear_row_bytes, matrix_lanes, mma_access_bytes, row_alignment, vector_elements
 from . import tile_op
 from .tma import store
 
@@ -46,7 +46,8 @@ class Copy:
         width = self.width(threads)
         attrs = {"access_bytes": max(width * memory.bits // 8, 1)}
         if memory.scope == "global":
-            attrs["row_bytes"] = max(linear_row_bytes(memory, width, inner), 1)
+            region = self.dst if step in ("global_store", "atomic") else self.src
+            attrs["row_bytes"] = max(linear_row_bytes(memory, width, contiguous(memory, region.extents)), 1)
         return attrs
 
     def _by_matrix(self, memory: Storage, load: bool) -> bool:

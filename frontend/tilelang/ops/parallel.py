@@ -304,7 +304,7 @@ class Elementwise:
         size = max(width * storage.bits // 8, 1)
         if storage.scope == "shared":
             return {"access_bytes": size, **self._lanes(access, width)}
-        return {"access_bytes": size, "row_bytes": max(linear_row_bytes(storage, width, inner), 1)}
+        return {"access_bytes": size, "row_bytes": max(linear_row_bytes(storage, width, access.run(self.extents)), 1)}
 
     def __call__(self, walk: Walk, *origins: tuple[Any, ...]) -> None:
         """Record loads, arithmetic and stores, warpgroup by warpgroup."""
