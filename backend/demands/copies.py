@@ -21,9 +21,10 @@ def _tile(node: Node, *, scope_global: bool) -> tuple[int, Tile]:
 
 
 def _instructions(node: Node, nbytes: int, hw: Hardware, default_access: int = 16) -> float:
-    """Warp instructions that move `nbytes`."""
+    """Warp instructions that move `nbytes`, as often as lanes want each."""
     access = int(node.attrs.get("access_bytes", default_access))
-    return max(nbytes / (access * hw.sm.warp_threads), len(node.warps) * 1.0)
+    copies = max(float(node.attrs.get("copies", 1.0)), 1.0)
+    return max(nbytes * copies / (access * hw.sm.warp_threads), len(node.warps) * 1.0)
 
 
 def _tma_instructions(node: Node, tile: Tile) -> int:
@@ -102,10 +103,13 @@ def cp_async(node: Node, hw: Hardware) -> Demand:
 
 @demand("global_load")
 def global_load(node: Node, hw: Hardware) -> Demand:
-    """ld.global into registers."""
+    """ld.global into registers. Where lanes want the same elements again, their loads find them in the L1 cache and take its data
+    path, a wavefront each."""
     at, tile = _tile(node, scope_global=True)
+    count = _instructions(node, tile.nbytes, hw)
+    again = count - count / max(float(node.attrs.get("copies", 1.0)), 1.0)
     return Demand([
-        warp({"issue": _instructions(node, tile.nbytes, hw)}),
+        warp({"issue": count, **({"lsu": again} if again else {})}),
         memory(MemoryAccess(at, "load", "lsu", "l2_to_sm", "lsu", hw.l2.line_bytes, merge_rows=True)),
     ])
 

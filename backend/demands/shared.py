@@ -50,6 +50,7 @@ def _by_threads(node: Node, hw: Hardware) -> Demand:
     access = int(node.attrs.get("access_bytes", 16))
     if access < 1:
         raise SimulationError(f"{node.label()}: access_bytes is {access}, less than a byte. Say how much a lane moves.")
-    instructions = max(tile.nbytes / (access * hw.sm.warp_threads), len(node.warps) * 1.0)
-    work = tile.nbytes * lane_factor(node, tile, hw, access)
+    moved = tile.nbytes * max(float(node.attrs.get("copies", 1.0)), 1.0)
+    instructions = max(moved / (access * hw.sm.warp_threads), len(node.warps) * 1.0)
+    work = moved * lane_factor(node, tile, hw, access)
     return Demand([warp({"issue": instructions, "smem": work}, latency_cycles=hw.smem.latency_cycles)])

@@ -107,6 +107,14 @@ class Access:
             run = count
         return run
 
+    def copies(self, offset: Sequence[int], extents: Sequence[int]) -> float:
+        """How many iterations, of those of the loops that the place depends on, touch the same element, on average: more than 1
+        where an index is divided. 1 where data decides the place."""
+        if any(code is None for code, _ in self.dims):
+            return 1.0
+        box = math.prod(r[1] for r in self.ranges(offset, extents))
+        return max(math.prod(extents[i] for i in self.used) * self.width / box, 1.0)
+
     def tile(self, walk: Walk, origin: tuple[Any, ...], share: Share) -> Any:
         """The tile that a warpgroup's share touches."""
         start, sizes = self.box(origin, share.offset[:len(share.extent)], share.extent)

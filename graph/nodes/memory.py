@@ -4,7 +4,8 @@ from ..registry import Attr, NodeType, register_node_type
 
 _WIDTH = {"access_bytes": Attr(int, "bytes one thread moves with one instruction"),
           "row_bytes": Attr(int, "contiguous bytes that one warp instruction touches in a row of the tensor"),
-         "approximate": Attr(bool, "the tile in global memory is a bound: conditions or data decide which elements are meant")}
+          "copies": Attr(float, "how often lanes read each element of the tile, on average (default 1)"),
+          "approximate": Attr(bool, "the tile in global memory is a bound: conditions or data decide which elements are meant")}
 _LANES = {**_WIDTH,
           "lanes": Attr(tuple, "lanes of a warp side by side in shared memory, then groups of these, and so on (default: along "
                                "the rows of the tile)"),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from gtsim.backend import SimulationError, occupancy, simulate
 from gtsim.backend.demand import demand_of
-from gtsim.graph import KernelGraph, Node, node_types, nodes
+from gtsim.graph import Buffer, KernelGraph, Node, Tile, node_types, nodes
 from gtsim.hwconfigs import load_hardware
 
 from .kernels import Kernel, gemm
@@ -124,6 +124,18 @@ def test_pipes_are_as_wide_as_published(hw: str, fma: int, fp64: int, alu: int, 
         kernel = Kernel()
         kernel.t.node("elementwise", range(4), attrs={"elements": 1 << 20, "depth": 0, pipe: 1.0})
         assert kernel.run(hw=hw).cycles == pytest.approx((1 << 20) / lanes, rel=0.01), pipe
+
+
+def test_loads_of_the_same_elements_are_issued_for_every_lane() -> None:
+    """32 words for 64 lanes each, 4 bytes a lane: 64 instructions instead of one, of which 63 find them in the L1."""
+    tile = Tile(Buffer("w", "global", "float32", (32,)), "read", (0,), (32,), (-1,), 0)
+
+    def uses(**attrs: object) -> dict[str, float]:
+        node = Node(0, "global_load", (0,), 0, True, {"access_bytes": 4, **attrs}, "", "", "", (tile,))
+        return dict(demand_of(node, HW).stages[0].uses)
+
+    assert uses() == {"issue": 1.0}
+    assert uses(copies=64.0) == {"issue": 64.0, "lsu": 63.0}
 
 
 @pytest.mark.parametrize(("kind", "cycles"), [("warp", 3), ("cta", 7.5), ("gpu", 278), ("proxy_async", 32)])

@@ -102,3 +102,18 @@ def test_a_warp_stores_what_follows_each_other_in_memory(view, kernel, shape, ti
 
     v = view(lower(kernel(shape, tile, dtype), arch="sm_90a"))
     assert {n.attrs["row_bytes"] for n in v.of("global_store")} == {row_bytes}
+
+
+def test_elements_that_several_lanes_read_are_loaded_for_each(view):
+    """y[i] = x[i] * w[i // 64]: 16 elements of w, each for 64 iterations."""
+    from gtsim.frontend import lower
+
+    @T.prim_func
+    def kernel(x: T.Tensor((1024,), "float32"), w: T.Tensor((16,), "float32"), y: T.Tensor((1024,), "float32")):
+        with T.Kernel(1, threads=128):
+            for i in T.Parallel(1024):
+                y[i] = x[i] * w[i // 64]
+
+    loads = {n.reads[0].buffer.name: n for n in view(lower(kernel, arch="sm_90a")).of("global_load")}
+    assert (loads["w"].reads[0].extent, loads["w"].attrs["copies"]) == ((16,), 64.0)
+    assert "copies" not in loads["x"].attrs

@@ -251,6 +251,8 @@ class Elementwise:
         for a in memories:
             if a.storage.scope == "global" and not self._exact(a, shares):
                 attrs[a.key]["approximate"] = True
+            if a in self.reads and (copies := a.copies(shares[0].offset, shares[0].extent)) > 1:
+                attrs[a.key]["copies"] = round(copies, 4)
         plan = [(s, {"elements": s.elements, "depth": depth, **rounded}) for s in shares]
         mapping = None if mma or self.by_thread else (tuple(e for e in self.extents if e != 1), width)
         self._private[active] = {a.key for a in memories if self.by_thread and _apart(a, shares)}
