@@ -74,7 +74,7 @@ def tma_load(node: Node, hw: Hardware) -> Demand:
 
 @demand("tma_store")
 def tma_store(node: Node, hw: Hardware) -> Demand:
-    """Completes when the L2 has taken the last piece, a little after shared memory has been read; docs/assumptions.md."""
+    """Completes when shared memory has been read and the last piece has left the SM; docs/assumptions.md."""
     _require_tma(node, hw)
     at, tile = _tile(node, scope_global=True)
     count = _tma_instructions(node, tile)

@@ -70,7 +70,8 @@ def test_credits_bound_the_bandwidth_to_lines_over_latency(pool: str, lines: int
         kernel.t.node("tma_load", [0], reads=[x.tile()], writes=[kernel.b.buffer("s", (4, 64), "float16", scope="shared").tile()])
     else:
         kernel.t.node("global_load", [0], reads=[x.tile()], writes=[f.tile()])
-    free = {"resources.issue.rate_per_cycle": 1000000, "tma.launch_cycles": 0, "tma.issue_cycles": 0, "dram.latency_cycles": 0,
+    free = {"resources.issue.rate_per_cycle": 1000000, "tma.launch_cycles": 0, "tma.descriptor_setup_cycles": 0,
+            "tma.descriptor_miss_cycles": 0, "tma.issue_cycles": 0, "dram.latency_cycles": 0,
             "dram.peak_gbs": 100000.0, "l2.latency_near_cycles": latency, "l2.latency_far_cycles": latency,
             "resources.l2_to_sm.rate_per_cycle": 100000, "resources.smem.rate_per_cycle": 100000,
             "resources.l2.rate_per_cycle": 1000000, "dram.activate_ns": 0, "dram.precharge_ns": 0, "dram.row_cycle_ns": 0,
