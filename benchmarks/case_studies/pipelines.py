@@ -94,7 +94,7 @@ def tilelang_utilisation(organisation: str) -> float:
     from persistent_gemm import persistent_gemm
     from pingpong_gemm import pingpong_gemm
 
-    sizes = {"M": 10 * SMALL[0], "N": SMALL[1], "K": 1024, "workers": 1, "num_stages": 4, "silu": True}
+    sizes = {"M": 5 * SMALL[0], "N": 2 * SMALL[1], "K": 1024, "workers": 1, "num_stages": 4, "silu": True}
     switches = {"tl.disable_warp_specialized": organisation == "naive", "tl.enable_fast_math": True}
     kernel, arguments = (pingpong_gemm, {}) if organisation == "pingpong" else (persistent_gemm, sizes)
     graph = gtsim.lower(kernel, (), arguments, hw="h100_sxm", pass_configs=switches)

@@ -142,7 +142,8 @@ def test_the_example_orders_its_ring_across_the_ctas(kernels):
     assert result.traffic.l2_read_bytes == (16 + 32) * 8 * 128 * 64 * 2
     assert result.flops == 2 * 512 * 1024 * 512
     by_line = simulate(g, "h200_sxm", fidelity="line")
-    assert by_line.cycles == pytest.approx(result.cycles, rel=0.01) and by_line.traffic == result.traffic
+    # queues at single slices and banks exist in `line` only
+    assert by_line.cycles == pytest.approx(result.cycles, rel=0.05) and by_line.traffic == result.traffic
 
 
 def test_whole_periods_of_clusters_are_left_out(kernels):

@@ -46,8 +46,8 @@ def test_every_number_names_a_documented_source_on_its_line(name: str) -> None:
 def test_every_number_states_its_unit(name: str) -> None:
     units = ("cycles", "bytes", "mhz", "gbs", "gb", "us", "ns", "fraction", "per_cycle", "efficiency")
     counts = ("count", "ctas", "threads", "subpartitions", "registers", "max", "per_warp", "per_cta", "columns",
-              "gpc_sms", "lines", "sectors", "speedup", "entries", "rate_vs_16bit", "slices", "partitions", "per_slice", "coalescer_sms", "channels",
-              "banks")  # fmt: skip
+              "gpc_sms", "lines", "sectors", "speedup", "entries", "rate_vs_16bit", "slices", "partitions", "per_slice",
+              "coalescer_sms", "channels", "banks")  # fmt: skip
     assert not [key for key, _ in number_lines(name) if not key.endswith(units + counts)]
 
 
