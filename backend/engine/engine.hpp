@@ -34,8 +34,12 @@ class Engine {
     Stats nodes;
     std::vector<NetworkStats> networks;  // [GPCs]
   };
-  static constexpr std::size_t kIntervals = 4;  // periods that must take the same time
-  static constexpr std::size_t kWatched = 12;   // periods whose trend is watched
+  // How many periods say how long those left out take, and how far a period may be from that; none: they do not say yet.
+  struct Steady {
+    std::size_t periods = 0;
+    Tick error = 0;
+  };
+  static constexpr std::size_t kWatched = 32;   // periods that are watched
   static constexpr std::int32_t kKept = 2;      // whole periods that run behind those left out
 
   std::int32_t place_of(const Place& place) const { return place.sm * machine_.ctas_per_sm + place.slot; }
@@ -63,7 +67,9 @@ class Engine {
   void watch_periods();
   void note_retired(Tick now);
   Mark mark(Tick now) const;
-  void skip_periods(std::int32_t times, Tick interval);
+  Steady equal_periods(std::int32_t times) const;
+  Steady even_periods() const;
+  void skip_periods(std::int32_t times, std::size_t periods);
   Outcome outcome();
 
   const Program& program_;

@@ -1,5 +1,6 @@
 // Skipping what repeats: where CTAs retire at a steady rate, whole periods of the launch order are left out and accounted for.
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 
 #include "engine.hpp"
@@ -22,14 +23,11 @@ void Engine::watch_periods() {
   if (sequence > 0) period_ = static_cast<std::int32_t>((next_instance_ + sequence - 1) / sequence * sequence);
 }
 
-// Called when an instance has retired. Skips once: when the last `kIntervals` periods took the same time within the spread, and the
-// trend of all that were watched would not change what is left out by more than the drift.
+// Called when an instance has retired. Skips once, when the periods that were watched say how long those left out will take.
 void Engine::note_retired(Tick now) {
   if (period_ == 0 || finished_ % period_ != 0) return;
   marks_.push_back(mark(now));
   if (marks_.size() > kWatched + 1) marks_.pop_front();
-  const std::size_t n = marks_.size() - 1;
-  if (n < kIntervals) return;
   const std::int32_t left = static_cast<std::int32_t>(program_.instance_template.size()) - next_instance_;
   const std::int32_t times = left / period_ - kKept;
   if (times < 1) {
@@ -37,19 +35,52 @@ void Engine::note_retired(Tick now) {
     marks_.clear();
     return;
   }
-  const auto interval = [&](std::size_t i) { return marks_[i + 1].time - marks_[i].time; };
-  const Tick mean = (now - marks_[n - kIntervals].time) / static_cast<Tick>(kIntervals);
-  Tick spread = 0, slope = 0;  // slope: least squares, ticks a period
-  for (std::size_t i = n - kIntervals; i < n; ++i) spread = std::max(spread, std::abs(interval(i) - mean));
-  const auto count = static_cast<Tick>(n);
-  for (std::size_t i = 0; i < n; ++i) slope += (2 * static_cast<Tick>(i) - count + 1) * interval(i);
-  const Tick drift = std::abs(6 * slope / (count * (count * count - 1))) * times / 2;
-  constexpr std::int64_t kMillion = 1000000;
-  if (spread > mean / kMillion * machine_.steady_spread_ppm || drift > mean / kMillion * machine_.steady_drift_ppm) return;
-  skip_periods(times, mean);
-  chip_.outcome.bound_ppm = (spread + drift) * kMillion / mean;
+  const Steady steady = equal_periods(times);
+  const Steady found = steady.periods > 0 ? steady : even_periods();
+  if (found.periods == 0) return;
+  skip_periods(times, found.periods);
+  constexpr Tick kMillion = 1000000;
+  chip_.outcome.bound_ppm = found.error * kMillion / ((now - marks_[marks_.size() - 1 - found.periods].time) / static_cast<Tick>(found.periods));
   period_ = 0;
   marks_.clear();
+}
+
+// The last four periods, if they took the same time within the spread, and the trend of the last twelve would not change what is left
+// out by more than the drift.
+Engine::Steady Engine::equal_periods(std::int32_t times) const {
+  constexpr std::size_t kEqual = 4, kTrend = 12;
+  const std::size_t n = marks_.size() - 1;
+  if (n < kEqual) return {};
+  const auto interval = [&](std::size_t i) { return marks_[i + 1].time - marks_[i].time; };
+  const Tick mean = (marks_[n].time - marks_[n - kEqual].time) / static_cast<Tick>(kEqual);
+  Tick spread = 0, slope = 0;  // slope: least squares, ticks a period
+  for (std::size_t i = n - kEqual; i < n; ++i) spread = std::max(spread, std::abs(interval(i) - mean));
+  const std::size_t watched = std::min(n, kTrend);
+  const auto count = static_cast<Tick>(watched);
+  for (std::size_t i = 0; i < watched; ++i) slope += (2 * static_cast<Tick>(i) - count + 1) * interval(n - watched + i);
+  const Tick drift = std::abs(6 * slope / (count * (count * count - 1))) * times / 2;
+  if (spread > share(mean, machine_.steady_spread_ppm, 1000000) || drift > share(mean, machine_.steady_drift_ppm, 1000000)) return {};
+  return {kEqual, spread + drift};
+}
+
+// All periods that were watched, if there are many, their mean is known to within the spread (three standard errors), and that of the
+// first half differs from that of the second by no more than chance would have it.
+Engine::Steady Engine::even_periods() const {
+  constexpr std::size_t kMany = 12;
+  const std::size_t n = (marks_.size() - 1) / 2 * 2;
+  if (n < kMany) return {};
+  const std::size_t first = marks_.size() - 1 - n;
+  const auto mean = static_cast<double>(marks_.back().time - marks_[first].time) / static_cast<double>(n);
+  double squares = 0;
+  for (std::size_t i = first; i < first + n; ++i) {
+    const double off = static_cast<double>(marks_[i + 1].time - marks_[i].time) - mean;
+    squares += off * off;
+  }
+  const double error = 3 * std::sqrt(squares / static_cast<double>(n - 1) / static_cast<double>(n));
+  const Tick middle = marks_[first + n / 2].time;
+  const auto halves = static_cast<double>((marks_.back().time - middle) - (middle - marks_[first].time)) / static_cast<double>(n / 2);
+  if (error * 1e6 > mean * static_cast<double>(machine_.steady_spread_ppm) || std::abs(halves) > error) return {};
+  return {n, static_cast<Tick>(error + std::abs(halves))};
 }
 
 // What has been counted so far.
@@ -74,17 +105,18 @@ Engine::Mark Engine::mark(Tick now) const {
   return m;
 }
 
-// Leave out the next `times` periods, which take `interval` each.
-void Engine::skip_periods(std::int32_t times, Tick interval) {
-  const Mark &now = marks_.back(), &before = marks_[marks_.size() - 1 - kIntervals];
-  const auto grow = [&](std::int64_t old, std::int64_t current, std::int64_t& value) { value += gain(old, current, times, kIntervals); };
+// Leave out the next `times` periods, which are like the last `periods`.
+void Engine::skip_periods(std::int32_t times, std::size_t periods) {
+  const Mark &now = marks_.back(), &before = marks_[marks_.size() - 1 - periods];
+  const auto watched = static_cast<std::int64_t>(periods);
+  const auto grow = [&](std::int64_t old, std::int64_t current, std::int64_t& value) { value += gain(old, current, times, watched); };
   MemorySide& memory = memory_.front();
   for (const auto field : kTrafficFields) grow(before.traffic.*field, now.traffic.*field, memory.traffic.*field);
   for (std::size_t r = 0; r < before.busy.size(); ++r) {
-    memory.servers.add_busy(static_cast<std::int32_t>(r), gain(before.busy[r], now.busy[r], times, kIntervals));
-    memory.servers.add_queued(static_cast<std::int32_t>(r), gain(before.queued[r], now.queued[r], times, kIntervals));
+    memory.servers.add_busy(static_cast<std::int32_t>(r), gain(before.busy[r], now.busy[r], times, watched));
+    memory.servers.add_queued(static_cast<std::int32_t>(r), gain(before.queued[r], now.queued[r], times, watched));
   }
-  memory.memory.add_dram_busy(gain(before.dram_busy, now.dram_busy, times, kIntervals));
+  memory.memory.add_dram_busy(gain(before.dram_busy, now.dram_busy, times, watched));
   for (std::size_t gpc = 0; gpc < chip_.networks.size(); ++gpc)
     for (const auto field : {&NetworkStats::requests, &NetworkStats::bytes, &NetworkStats::hops, &NetworkStats::residence,
                              &NetworkStats::link_wait, &NetworkStats::link_busy})
@@ -109,7 +141,7 @@ void Engine::skip_periods(std::int32_t times, Tick interval) {
   next_instance_ += count;
   finished_ += count;
   out.skipped = count;
-  out.skipped_time = interval * times;
+  out.skipped_time = gain(before.time, now.time, times, watched);
 }
 
 }  // namespace gtsim
