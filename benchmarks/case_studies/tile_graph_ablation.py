@@ -20,6 +20,7 @@ import argparse
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
@@ -33,14 +34,14 @@ VARIANTS: Mapping[str, Mapping[str, bool]] = {"no order": {"order": True}, "no s
                                               "data only": {"order": True, "synchronisation": True}}
 
 
-def errors(m: int, n: int, k: int) -> tuple[float, dict[str, float]]:
-    """Cycles of the whole graph, and the deviation of each variant from them, %."""
+def errors(m: int, n: int, k: int, **overrides: Any) -> tuple[float, dict[str, float]]:
+    """Cycles of the whole graph, and the deviation of each variant from them, %. `overrides` are laid over the hardware."""
     from persistent_gemm import persistent_gemm
 
     sizes = {"M": m, "N": n, "K": k, "block_N": 256, "block_K": 128, "dtype": "float8_e4m3fn"}
     graph = gtsim.lower(persistent_gemm, (), sizes, hw="h100_sxm")
-    whole = gtsim.simulate(graph, "h100_sxm").cycles
-    return whole, {name: 100 * (gtsim.simulate(without(graph, **dropped), "h100_sxm").cycles / whole - 1)
+    whole = gtsim.simulate(graph, "h100_sxm", overrides=overrides).cycles
+    return whole, {name: 100 * (gtsim.simulate(without(graph, **dropped), "h100_sxm", overrides=overrides).cycles / whole - 1)
                    for name, dropped in VARIANTS.items()}
 
 
@@ -48,11 +49,12 @@ def main() -> None:
     """Print the table and draw the figure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--figure", default="tile_graph_ablation.svg", help="SVG file to write")
+    parser.add_argument("--coalescer", choices=("on", "off"), default="on", help="requests of SM pairs merge, or not")
     args = parser.parse_args()
     print("| M × N × K | cycles, whole graph | " + " | ".join(VARIANTS) + " |\n|---|---|" + "---|" * len(VARIANTS))
     found: dict[str, dict[str, float]] = {}
     for shape in SHAPES:
-        whole, off = errors(*shape)
+        whole, off = errors(*shape, **{"l2.coalescer": args.coalescer == "on"})
         found["x".join(map(str, shape))] = {name: abs(e) for name, e in off.items()}
         print(f"| {' × '.join(map(str, shape))} | {whole:,.0f} | " + " | ".join(f"{e:+.1f} %" for e in off.values()) + " |")
     mean = {name: sum(row[name] for row in found.values()) / len(found) for name in VARIANTS}
