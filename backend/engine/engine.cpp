@@ -63,9 +63,9 @@ Engine::Engine(const Program& program, std::int32_t observed_sm, std::int32_t th
   for (std::size_t t = 0; t < stats_.size(); ++t) first_task_[t] = next_.size() * t / stats_.size();
 }
 
-// SMs that share a resource (or run CTAs of one cluster) are in one shard, at least the two of a TPC.
+// An SM is a shard; those that share a resource, or run CTAs of one cluster, are one together.
 void Engine::make_shards() {
-  Scope widest = machine_.cluster_size > 1 ? Scope::kGpc : Scope::kTpc;
+  Scope widest = machine_.cluster_size > 1 ? Scope::kGpc : Scope::kSm;
   for (const Use& use : program_.uses) widest = std::max(widest, machine_.scopes[static_cast<std::size_t>(use.resource)]);
   for (const MemoryAccess& access : program_.memory)
     for (const Use* use : {&access.front, &access.port, &access.sink})

@@ -1,6 +1,6 @@
 // The event engine: executes instances of templates on the resources of a machine, in windows of simulated time.
 //
-// SMs are divided into shards (the two of a TPC, or what shares a resource). Within a window, no longer than a message between an SM
+// Each SM is a shard (or those that share a resource are one together). Within a window, no longer than a message between an SM
 // and the L2 takes, shards and memory system go on apart from each other; messages are delivered between windows, in a fixed order.
 // How many threads execute the shards makes no difference to anything that is simulated.
 #pragma once

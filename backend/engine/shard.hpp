@@ -1,4 +1,4 @@
-// A shard: some neighbouring SMs and all that happens on them, executed apart from the rest of the chip for a window of time.
+// A shard: an SM, or some neighbouring ones, and all that happens there, executed apart from the rest of the chip for a window of time.
 //
 // Node life: blocked -> ready -> issued -> executing -> completed. Where the end of a step is known when it begins, its
 // edges are released at once with the future time, which saves an event. A node runs the stages of its demand one after the

@@ -22,7 +22,10 @@ class Team {
     std::vector<std::thread> others;
     for (std::size_t thread = 1; thread < size_; ++thread)
       others.emplace_back([&, thread] {
-        for (std::uint32_t window = 0; await(window); window = window_.load(std::memory_order_acquire)) claim(thread, work);
+        for (std::uint32_t seen = 0; await(seen);) {
+          seen = window_.load(std::memory_order_acquire);
+          claim(thread, work);
+        }
       });
     for (;;) {
       try {
@@ -101,10 +104,14 @@ class Team {
     others.clear();
   }
 
-  // Wait for a window other than `window`; false if there is none.
-  bool await(std::uint32_t window) {
-    while (window_.load(std::memory_order_acquire) == window) pause(window_, window);
-    return !stop_.load(std::memory_order_acquire);
+  // Wait for a window other than the one that was `seen`; false if there will be none. Whoever has seen the window that `stop` begins
+  // sees `stop_` too.
+  bool await(std::uint32_t seen) {
+    while (!stop_.load(std::memory_order_acquire)) {
+      if (window_.load(std::memory_order_acquire) != seen) return true;
+      pause(window_, seen);
+    }
+    return false;
   }
 
   const std::size_t size_;

@@ -114,6 +114,13 @@ def test_random_clusters(clusters: int, size: int, works: list[int]) -> None:
     check(k.b.build(check=False), "h200_sxm", overrides=PLAIN)
 
 
+def test_many_short_runs_end() -> None:
+    """Threads that are late for the end of a run do not wait for more."""
+    graph = gemm(128, 128, 64)
+    cycles = {simulate(graph, threads=threads).cycles for _ in range(150) for threads in (2, 3, 5)}
+    assert len(cycles) == 1
+
+
 @pytest.mark.parametrize("threads", [0, -1, 65])
 def test_a_number_of_threads_out_of_range_is_refused(threads: int) -> None:
     with pytest.raises(SimulationError, match=f"threads={threads} is not between 1 and 64"):
