@@ -116,8 +116,10 @@ def test_random_clusters(clusters: int, size: int, works: list[int]) -> None:
 
 def test_many_short_runs_end() -> None:
     """Threads that are late for the end of a run do not wait for more."""
-    graph = gemm(128, 128, 64)
-    cycles = {simulate(graph, threads=threads).cycles for _ in range(150) for threads in (2, 3, 5)}
+    kernel = Kernel()
+    kernel.work(5)
+    graph = kernel.graph()
+    cycles = {simulate(graph, overrides=PLAIN, threads=threads).cycles for threads in (3, 3, 32) for _ in range(300)}
     assert len(cycles) == 1
 
 
