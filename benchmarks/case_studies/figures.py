@@ -25,6 +25,7 @@ def bars(path: str | Path, title: str, unit: str, groups: Mapping[str, Mapping[s
         ValueError: the largest value is not above 0.
     """
     top = _round_up(max((v for g in groups.values() for v in g.values() if v is not None), default=1.0))
+    digits = 2 if top < 10 else 1
     wide = len(series) * BAR + GAP
     width = max(LEFT + len(groups) * wide + 16, LEFT + 150 * len(series))
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{HEIGHT + TOP + 46}" font-family="sans-serif" '
@@ -46,7 +47,7 @@ def bars(path: str | Path, title: str, unit: str, groups: Mapping[str, Mapping[s
                 h = HEIGHT * v / top
                 out.append(f'<rect x="{x + i * BAR:.1f}" y="{TOP + HEIGHT - h:.1f}" width="{BAR - 2}" height="{h:.1f}" '
                            f'fill="{COLOURS[i % len(COLOURS)]}"/><text x="{x + i * BAR + BAR / 2 - 1:.1f}" '
-                           f'y="{TOP + HEIGHT - h - 3:.1f}" text-anchor="middle" font-size="8">{v:.1f}</text>')
+                           f'y="{TOP + HEIGHT - h - 3:.1f}" text-anchor="middle" font-size="8">{v:.{digits}f}</text>')
         for line, part in enumerate(label.split("\n")):
             out.append(f'<text x="{x + len(series) * BAR / 2:.1f}" y="{TOP + HEIGHT + 15 + 13 * line}" text-anchor="middle">'
                        f"{escape(part)}</text>")
