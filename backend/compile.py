@@ -349,6 +349,12 @@ def _network(hw: Hardware, names: Sequence[str]) -> dict[str, int]:
     }
 
 
+def _watched(graph: KernelGraph) -> int:
+    """Instances that fidelity "fast" must have watched: two rows of the grid, where it has rows."""
+    row = max(1, graph.launch.grid[0] // graph.launch.cluster_ctas)
+    return min(2 * row, len(graph.instances)) if len(graph.instances) > row else 0
+
+
 def compile_program(
     graph: KernelGraph,
     hw: Hardware,
@@ -424,6 +430,7 @@ def compile_program(
         "chunk_lines": 1 if by_line else CHUNK_LINES,
         "store_chunk_lines": 1 if by_line else STORE_CHUNK_LINES,
         "sequence_period": sequence_period(graph) if skip else 0,
+        "steady_ctas": _watched(graph),
         "steady_spread_ppm": round(1e6 * STEADY_SPREAD),
         "steady_drift_ppm": round(1e6 * STEADY_DRIFT),
     }

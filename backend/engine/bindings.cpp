@@ -101,6 +101,7 @@ Machine machine_of(const nb::dict& d) {
   m.by_line = integer(d, "by_line") != 0;
   m.chunk_lines = small(d, "chunk_lines", 1, kMostBytes);
   m.sequence_period = small(d, "sequence_period", 0, kMostIndex);
+  m.steady_ctas = small(d, "steady_ctas", 0, kMostIndex);
   m.steady_spread_ppm = integer(d, "steady_spread_ppm");
   m.steady_drift_ppm = integer(d, "steady_drift_ppm");
   constexpr std::int64_t kMillion = 1000000;

@@ -67,6 +67,7 @@ class Engine {
   void watch_periods();
   void note_retired(Tick now);
   Mark mark(Tick now) const;
+  std::size_t enough_periods() const;
   Steady equal_periods(std::int32_t times) const;
   Steady even_periods() const;
   void skip_periods(std::int32_t times, std::size_t periods);

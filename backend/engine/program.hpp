@@ -184,6 +184,7 @@ struct Machine {
   bool by_line;                              // one event a line instead of a run of lines
   std::int32_t chunk_lines, store_chunk_lines;  // lines that one event moves on the way into or out of an SM
   std::int32_t sequence_period;                 // instances after which the launch order repeats; 0: skip nothing
+  std::int32_t steady_ctas;                     // instances that must have been watched
   std::int64_t steady_spread_ppm, steady_drift_ppm;  // how much periods of a steady state may differ
 };
 

@@ -45,22 +45,27 @@ void Engine::note_retired(Tick now) {
   marks_.clear();
 }
 
-// The last four periods, if they took the same time within the spread, and the trend of the last twelve would not change what is left
+// Periods in which every kind of reuse is seen: CTAs of one row of the grid share operands, so do those of the next.
+std::size_t Engine::enough_periods() const {
+  return static_cast<std::size_t>((machine_.steady_ctas + period_ - 1) / period_);
+}
+
+// The last four periods (or more), if they took the same time within the spread, and the trend of the last twelve would not change what is left
 // out by more than the drift.
 Engine::Steady Engine::equal_periods(std::int32_t times) const {
-  constexpr std::size_t kEqual = 4, kTrend = 12;
-  const std::size_t n = marks_.size() - 1;
-  if (n < kEqual) return {};
+  constexpr std::size_t kTrend = 12;
+  const std::size_t n = marks_.size() - 1, equal = std::max<std::size_t>(4, enough_periods());
+  if (n < equal) return {};
   const auto interval = [&](std::size_t i) { return marks_[i + 1].time - marks_[i].time; };
-  const Tick mean = (marks_[n].time - marks_[n - kEqual].time) / static_cast<Tick>(kEqual);
+  const Tick mean = (marks_[n].time - marks_[n - equal].time) / static_cast<Tick>(equal);
   Tick spread = 0, slope = 0;  // slope: least squares, ticks a period
-  for (std::size_t i = n - kEqual; i < n; ++i) spread = std::max(spread, std::abs(interval(i) - mean));
+  for (std::size_t i = n - equal; i < n; ++i) spread = std::max(spread, std::abs(interval(i) - mean));
   const std::size_t watched = std::min(n, kTrend);
   const auto count = static_cast<Tick>(watched);
   for (std::size_t i = 0; i < watched; ++i) slope += (2 * static_cast<Tick>(i) - count + 1) * interval(n - watched + i);
   const Tick drift = std::abs(6 * slope / (count * (count * count - 1))) * times / 2;
   if (spread > share(mean, machine_.steady_spread_ppm, 1000000) || drift > share(mean, machine_.steady_drift_ppm, 1000000)) return {};
-  return {kEqual, spread + drift};
+  return {equal, spread + drift};
 }
 
 // All periods that were watched, if there are many, their mean is known to within the spread (three standard errors), and that of the
@@ -68,7 +73,7 @@ Engine::Steady Engine::equal_periods(std::int32_t times) const {
 Engine::Steady Engine::even_periods() const {
   constexpr std::size_t kMany = 12;
   const std::size_t n = (marks_.size() - 1) / 2 * 2;
-  if (n < kMany) return {};
+  if (n < std::max(kMany, enough_periods())) return {};
   const std::size_t first = marks_.size() - 1 - n;
   const auto mean = static_cast<double>(marks_.back().time - marks_[first].time) / static_cast<double>(n);
   double squares = 0;

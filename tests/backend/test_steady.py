@@ -113,3 +113,11 @@ def test_other_fidelities_leave_nothing_out() -> None:
 def test_a_timeline_shows_the_whole_run() -> None:
     result = waves(40).run(fidelity="fast", timeline_sm=0)
     assert result.skipped["ctas"] == 0 and len(result.timeline) == 40
+
+
+def test_reuse_along_the_rows_of_the_grid_is_seen_before_anything_is_left_out() -> None:
+    """One SM: the CTAs of the first row of the grid miss B, those of later rows hit it. The first row alone would look steady."""
+    graph, one = gemm(2048, 1024, 256), {"chip.sm_count": 1, "chip.gpc_sms": [1]}
+    fast, bulk = (simulate(graph, "h100_sxm", overrides=one, fidelity=f) for f in ("fast", "bulk"))
+    assert fast.skipped["ctas"] > 0
+    assert fast.cycles == pytest.approx(bulk.cycles, rel=0.005)
