@@ -123,10 +123,11 @@ def _ring_use(node, hw) -> Demand:
 
 
 def test_sizes_that_the_model_page_states_are_the_programs() -> None:
+    from gtsim.backend import blocks
     from gtsim.backend import compile as lowering
     from gtsim.backend.summary import BOUND_SHARE
 
     text = " ".join(page("model.md").split())
-    assert f"up to {lowering.STREAM_BLOCK_LINES} lines ({lowering.REGISTER_BLOCK_LINES} where warps load into registers)" in text
+    assert f"up to {blocks.STREAM_BLOCK_LINES} lines ({blocks.REGISTER_BLOCK_LINES} where warps load into registers)" in text
     assert f"about {lowering.QUANTUM_CYCLES['warp']} cycles ({lowering.QUANTUM_CYCLES['unit']} in units)" in text
     assert f"at least {BOUND_SHARE:.0%} of the run".replace("%", " %") in text
