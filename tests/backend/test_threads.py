@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -130,29 +127,3 @@ def test_many_short_runs_end() -> None:
 def test_a_number_of_threads_out_of_range_is_refused(threads: int) -> None:
     with pytest.raises(SimulationError, match=f"threads={threads} is not between 1 and 64"):
         simulate(gemm(256, 256, 128), threads=threads)
-
-
-#: Runs that end often, with more threads than cores: some thread is late to leave the last window.
-MANY_RUNS = """
-from gtsim.backend import simulate
-from gtsim.graph import TileGraphBuilder
-
-b = TileGraphBuilder("short", grid=(132, 1, 1), threads=256, registers_per_thread=32)
-f = [b.buffer(f"f{i}", (64,), "float32", scope="fragment") for i in range(8)]
-t = b.template()
-segment = t.repeat(t.column("times"))
-for part in range(2):
-    t.segment = segment + part
-    for i in range(8):
-        work = {"elements": 2048, "fma": 1.0, "depth": 4}
-        t.node("elementwise", [i], reads=[f[i].tile()], writes=[f[i].tile()], attrs=work)
-b.add_instances(t, [(i, 0, 0) for i in range(132)], {"times": [40 + i % 7 for i in range(132)]})
-graph = b.build()
-for _ in range(600):
-    simulate(graph, "h100_sxm", fidelity="line", threads=8)
-"""
-
-
-def test_threads_always_end(tmp_path: Path) -> None:
-    """A thread that is late to leave the last window waits for none after it."""
-    subprocess.run([sys.executable, "-c", MANY_RUNS], cwd=tmp_path, check=True, timeout=120)
