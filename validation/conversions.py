@@ -9,15 +9,11 @@ eighth of what it executes more than a kernel that copies them. Addresses and th
 
 from __future__ import annotations
 
-import argparse
 import re
-import shutil
-import subprocess
-import sys
-import tempfile
 from collections import Counter
 from itertools import permutations
-from pathlib import Path
+
+from sass import arch_asked, disassembled
 
 TYPES = {"int8": "signed char", "uint8": "unsigned char", "int32": "int", "int64": "long long", "float16": "__half",
          "bfloat16": "__nv_bfloat16", "float32": "float", "float64": "double"}
@@ -45,22 +41,12 @@ def kernel(source: str, target: str) -> str:
 
 def main() -> None:
     """Print a line a pair of types."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--arch", default="sm_90a")
-    arch = parser.parse_args().arch
-    missing = [tool for tool in ("nvcc", "nvdisasm") if shutil.which(tool) is None]
-    if missing:
-        sys.exit(f"{' and '.join(missing)} not found on the PATH.")
+    arch = arch_asked(__doc__)
     pairs = list(permutations(TYPES, 2))
     text = "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n" + "".join(kernel(*pair) for pair in pairs)
-    with tempfile.TemporaryDirectory() as folder:
-        cu, cubin = Path(folder) / "k.cu", Path(folder) / "k.cubin"
-        cu.write_text(text, encoding="utf-8")
-        subprocess.run(["nvcc", f"-arch={arch}", "-O3", "-std=c++17", "-cubin", str(cu), "-o", str(cubin)], check=True)
-        code = subprocess.run(["nvdisasm", "-c", str(cubin)], check=True, capture_output=True, text=True).stdout
     found: dict[str, Counter[str]] = {}
     name = ""
-    for line in code.split("\n"):
+    for line in disassembled(text, arch):
         if section := re.search(r"\.text\.(\w+):", line):
             name = section[1]
             found[name] = Counter()

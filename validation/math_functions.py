@@ -10,15 +10,11 @@ arguments take: code behind a branch that calls a subroutine or is long (huge an
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
-import shutil
-import subprocess
-import sys
-import tempfile
 from collections import Counter
-from pathlib import Path
+
+from sass import arch_asked, disassembled
 
 FMA = {"FFMA", "FMUL", "FADD", "HFMA2", "HMUL2", "HADD2", "IMAD"}
 SFU = {"MUFU", "FCHK", "F2I", "FRND", "I2F", "F2F"}
@@ -37,15 +33,9 @@ def instructions(expression: str, arch: str, kind: str, flags: tuple[str, ...]) 
     header = {"half": "#include <cuda_fp16.h>\n", "__nv_bfloat16": "#include <cuda_bf16.h>\n"}.get(kind, "")
     source = f"""{header}extern "C" __global__ void k(const {kind}* a, const {kind}* b, {kind}* o) {{
         int i = threadIdx.x; {kind} x = a[i], z = b[i]; o[i] = {expression}; }}"""
-    with tempfile.TemporaryDirectory() as folder:
-        cu, cubin = Path(folder) / "k.cu", Path(folder) / "k.cubin"
-        cu.write_text(source, encoding="utf-8")
-        subprocess.run(["nvcc", f"-arch={arch}", "-O3", "-std=c++17", *flags, "-cubin", str(cu), "-o", str(cubin)], check=True,
-                       capture_output=True, text=True)
-        text = subprocess.run(["nvdisasm", "-c", str(cubin)], check=True, capture_output=True, text=True).stdout
     items: list[str] = []
     labels: dict[str, int] = {}
-    for line in text.split("\n"):
+    for line in disassembled(source, arch, flags):
         if label := re.match(r"(\.L_x_\d+):", line.strip()):
             labels[label[1]] = len(items)
         elif item := re.search(r"/\*[0-9a-f]{4,}\*/\s+(.*?);", line):
@@ -100,12 +90,7 @@ def table(title: str, functions: dict[str, str], arch: str, kind: str, flags: tu
 
 def main() -> None:
     """Print all tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--arch", default="sm_90a")
-    arch = parser.parse_args().arch
-    missing = [tool for tool in ("nvcc", "nvdisasm") if shutil.which(tool) is None]
-    if missing:
-        sys.exit(f"{' and '.join(missing)} not found on the PATH.")
+    arch = arch_asked(__doc__)
     single = {name: f"{name}f(x)" for name in UNARY}
     single |= {"pow": "powf(x, z)", "atan2": "atan2f(x, z)", "fmod": "fmodf(x, z)", "division": "x / z"}
     single |= {"sigmoid": "1.0f / (1.0f + expf(-x))"}
