@@ -58,7 +58,8 @@ def read(file: Path = FILE) -> list[Point]:
         for number, row in enumerate(reader, 2):
             if None in row or None in row.values() or not row["cycles"].isdigit():
                 raise SystemExit(f"{file.name}:{number}: expected {', '.join(names)}, cycles a whole number")
-            points.append(Point(**{**row, "cycles": int(row["cycles"])}))
+            points.append(Point(row["kernel"], row["args"], row["metadata"], row["hw"], row["fidelity"], int(row["cycles"]),
+                                row["reason"]))
     return points
 
 

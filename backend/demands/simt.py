@@ -7,6 +7,9 @@ from ...graph.nodes.simt import OPS
 from ...hwconfigs import Hardware
 from ..demand import Demand, demand, warp
 
+#: BSSY, BRA and BSYNC around code that some lanes skip (SASS of ptxas 13.0)
+_BRANCH_INSTRUCTIONS = 3
+
 
 def _pipes(node: Node, hw: Hardware) -> dict[str, float]:
     """Lane work by pipe and warp instructions for the element counts of `node`."""
@@ -14,18 +17,19 @@ def _pipes(node: Node, hw: Hardware) -> dict[str, float]:
     ops = {op: count * float(node.attrs.get(op, 0.0)) for op in OPS}
     ops["alu"] += ops.pop("int")
     uses = {pipe: work for pipe, work in ops.items() if work > 0}
-    uses["issue"] = max(sum(uses.values()) / hw.sm.warp_threads, float(len(node.warps)))
+    branches = _BRANCH_INSTRUCTIONS * count * float(node.attrs.get("branches", 0.0))
+    uses["issue"] = max((sum(uses.values()) + branches) / hw.sm.warp_threads, float(len(node.warps)))
     return uses
 
 
 @demand("elementwise")
 def elementwise(node: Node, hw: Hardware) -> Demand:
-    """Every pipe works at its own rate; the result is there a dependent chain after the last issue."""
-    depth = int(node.attrs.get("depth", 1))
-    latency = depth * hw.control.alu_latency_cycles
-    if node.attrs.get("sfu"):
-        latency += hw.control.sfu_latency_cycles
-    return Demand([warp(_pipes(node, hw), latency_cycles=latency)])
+    """Every pipe works at its own rate; the result is there a dependent chain after the last issue. Elements that branch wait
+    for each other: the chain around their branches comes again for each."""
+    alu, sfu = hw.control.alu_latency_cycles, hw.control.sfu_latency_cycles
+    latency = int(node.attrs.get("depth", 1)) * alu + (sfu if node.attrs.get("sfu") else 0.0)
+    again = int(node.attrs.get("serial_depth", 0)) * alu + int(node.attrs.get("serial_sfu", 0)) * sfu
+    return Demand([warp(_pipes(node, hw), latency_cycles=latency + (int(node.attrs.get("serial", 1)) - 1) * again)])
 
 
 @demand("fill")

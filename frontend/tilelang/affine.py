@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Sequence
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from .warps import Share
 
 
+_MOST_PIECES, _MOST_ITERATIONS = 8, 1 << 14
 _LOOP_NAME = re.compile(r"\bx\d+\b")
 
 
@@ -66,6 +68,7 @@ class Access:
     places: tuple[int, ...] | None = None
     width: int = 1
     _ranges: dict[Any, tuple[tuple[int, int], ...]] = field(default_factory=dict)
+    _pieces: dict[Any, list[tuple[tuple[int, int], ...]]] = field(default_factory=dict)
 
     def ranges(self, offset: Sequence[int], extent: Sequence[int]) -> tuple[tuple[int, int], ...]:
         """(start, extent) a buffer dimension, relative to `mins`, of the iterations `offset .. offset + extent`."""
@@ -83,10 +86,65 @@ class Access:
             found = self._ranges[key] = tuple(ranges)
         return found
 
+    def lane_steps(self, loop: int | None) -> dict[str, tuple[int, ...]] | None:
+        """Where the lanes of a warp reach in an on-chip buffer, if `loop` counts them; None where the bits of a lane's number
+        do not act one by one."""
+        if loop is None or any(code is None for code, _ in self.dims):
+            return None
+        lanes = np.arange(32)
+        pitch = [math.prod(self.storage.shape[d + 1:]) for d in range(len(self.dims))]
+        place = sum(p * np.broadcast_to(evaluate(code, {f"x{loop}": lanes}), (32,))
+                    for p, (code, _) in zip(pitch, self.dims, strict=True))
+        steps = [int(place[1 << b] - place[0]) for b in range(5)]
+        linear = place[0] + sum(((lanes >> b) & 1) * step for b, step in enumerate(steps))
+        if not bool((linear == place).all()):
+            return None
+        lanes_of, step_of = [2], [abs(steps[0])]
+        for step in map(abs, steps[1:]):
+            if step == step_of[-1] * lanes_of[-1]:
+                lanes_of[-1] *= 2
+            else:
+                lanes_of.append(2)
+                step_of.append(step)
+        return {"lanes": tuple(lanes_of), "lane_steps": tuple(step_of)}
+
+    def pieces(self, offset: Sequence[int], extent: Sequence[int]) -> list[tuple[tuple[int, int], ...]]:
+        """Like `ranges`, in several boxes where the iterations leave holes in one: the runs of each index, if every combination
+        of them is touched and they are few."""
+        whole = self.ranges(offset, extent)
+        sizes = [extent[i] for i in self.used]
+        if any(code is None for code, _ in self.dims) or self.width > 1 or math.prod(sizes) > _MOST_ITERATIONS:
+            return [whole]
+        mesh = np.ix_(*(np.arange(offset[i], offset[i] + extent[i]) for i in self.used))
+        at = {f"x{i}": m for i, m in zip(self.used, mesh, strict=True)}
+        values = [np.broadcast_to(evaluate(code, at), sizes).reshape(-1) - int(evaluate(code, {}).reshape(-1)[0])
+                  for code, _ in self.dims]
+        runs = [_runs(v) for v in values]
+        touched = len(np.unique(np.stack(values), axis=1).T) if values else 1
+        full = math.prod(sum(n for _, n in r) for r in runs)
+        if math.prod(len(r) for r in runs) > _MOST_PIECES or full != touched or full == math.prod(n for _, n in whole):
+            return [whole]
+        return list(itertools.product(*runs))
+
+    def lane_run(self, loop: int | None, lanes: int, width: int) -> int:
+        """How many neighbouring vectors of `width` elements the lanes of a warp touch in a row of the tensor, where `loop` counts
+        the lanes."""
+        if loop is None or not self.dims or any(code is None for code, _ in self.dims):
+            return 1
+        at = {f"x{loop}": np.arange(lanes)}
+        *rows, last = (np.broadcast_to(evaluate(code, at), (lanes,)) for code, _ in self.dims)
+        together = np.flatnonzero(np.logical_and.reduce([row == row[0] for row in rows])) if rows else np.arange(lanes)
+        found, run = set(last[together].tolist()), 1
+        while int(last[0]) + run * width in found:
+            run += 1
+        return run
+
     def box(self, origin: tuple[Any, ...], offset: Sequence[int],
             extent: Sequence[int]) -> tuple[tuple[Any, ...], tuple[int, ...]]:
         """Origin and extent of the box; on-chip boxes are cut to the buffer."""
-        ranges = self.ranges(offset, extent)
+        return self._placed(origin, self.ranges(offset, extent))
+
+    def _placed(self, origin: tuple[Any, ...], ranges: Sequence[tuple[int, int]]) -> tuple[tuple[Any, ...], tuple[int, ...]]:
         start = tuple(o + r[0] if r[0] else o for o, r in zip(origin, ranges, strict=True))
         sizes = tuple(r[1] for r in ranges)
         if self.storage.scope != "global":
@@ -120,6 +178,26 @@ class Access:
         start, sizes = self.box(origin, share.offset[:len(share.extent)], share.extent)
         return walk.tile(self.storage, start, sizes)
 
+    def tiles(self, walk: Walk, origin: tuple[Any, ...], share: Share) -> list[Any]:
+        """The same without the holes between the elements that are touched."""
+        key = (share.offset[:len(share.extent)], share.extent)
+        pieces = self._pieces.get(key)
+        if pieces is None:
+            pieces = self._pieces[key] = self.pieces(*key)
+        return [walk.tile(self.storage, *self._placed(origin, ranges)) for ranges in pieces]
+
+
+def _runs(values: Any) -> list[tuple[int, int]]:
+    """(start, length) of the consecutive numbers among `values`."""
+    unique = np.unique(values)
+    breaks = np.flatnonzero(np.diff(unique) != 1) + 1
+    return [(int(part[0]), len(part)) for part in np.split(unique, breaks)]
+
+
+def evaluate(code: Any, at: dict[str, Any]) -> Any:
+    """A compiled index where the loop variables have these values; every other name counts as 0."""
+    return np.asarray(eval(code, _GLOBALS, _Zeros(at)))  # noqa: S307  our own generated text
+
 
 def _range(code: Any, used: tuple[int, ...], offset: Sequence[int], extent: Sequence[int]) -> tuple[int, int]:
     if code is None or not used:
@@ -130,9 +208,8 @@ def _range(code: Any, used: tuple[int, ...], offset: Sequence[int], extent: Sequ
         values = np.array([offset[i], offset[i] + extent[i] - 1]) if big else np.arange(offset[i], offset[i] + extent[i])
         axes.append(values)
     mesh = np.ix_(*axes)
-    names = _Zeros({f"x{i}": m for i, m in zip(used, mesh, strict=True)})
-    values = np.asarray(eval(code, _GLOBALS, names))  # noqa: S307  our own generated text
-    base = int(np.asarray(eval(code, _GLOBALS, _Zeros())).reshape(-1)[0])  # noqa: S307
+    names = {f"x{i}": m for i, m in zip(used, mesh, strict=True)}
+    values, base = evaluate(code, names), int(evaluate(code, {}).reshape(-1)[0])
     low, high = int(values.min()), int(values.max())
     return low - base, high - low + 1
 
@@ -204,7 +281,7 @@ def _step(dim: tuple[Any, tuple[int, ...]], i: int) -> int:
     code, used = dim
     if code is None or i not in used:
         return 0
-    at = [int(np.asarray(eval(code, _GLOBALS, _Zeros({f"x{i}": x}))).reshape(-1)[0]) for x in (0, 1)]  # noqa: S307
+    at = [int(evaluate(code, {f"x{i}": x}).reshape(-1)[0]) for x in (0, 1)]
     return at[1] - at[0]
 
 

@@ -13,7 +13,9 @@ from typing import Any
 from ..errors import FrontendError, shorten
 
 #: What a value depends on: the block, the thread, a scalar that exists at run time (serial loop counters, local counters).
-BLOCK, THREAD, RUN, LOOP = 1, 2, 4, 8
+BLOCK, THREAD, RUN, LOOP, NEST = 1, 2, 4, 8, 16
+#: What may stand for an array when an expression is evaluated: blocks, threads, the iterations of a parallel nest.
+VARIES = BLOCK | THREAD | NEST
 
 _BINARY = {"Add": "+", "Sub": "-", "Mul": "*", "FloorDiv": "//", "FloorMod": "%"}
 _COMPARE = {"EQ": "==", "NE": "!=", "LT": "<", "LE": "<=", "GT": ">", "GE": ">="}
@@ -140,7 +142,7 @@ class ExprCompiler:
 
     def _extremum(self, name: str, e: Any) -> Value:
         a, b = self._compile(e.a), self._compile(e.b)
-        uniform = not (a.flags | b.flags) & (BLOCK | THREAD)
+        uniform = not (a.flags | b.flags) & VARIES
         if a.const is not None and b.const is not None:
             return Value(str(min(a.const, b.const) if name == "min" else max(a.const, b.const)))
         return self._join(f"{name}({{}}, {{}})" if uniform else f"R.{name}({{}}, {{}})", a, b)
@@ -153,12 +155,12 @@ class ExprCompiler:
 
     def _logic(self, e: Any, word: str, sign: str) -> Value:
         a, b = self._compile(e.a), self._compile(e.b)
-        op = sign if (a.flags | b.flags) & (BLOCK | THREAD) else word
+        op = sign if (a.flags | b.flags) & VARIES else word
         return self._join(f"({{}} {op} {{}})", a, b)
 
     def _Not(self, e: Any) -> Value:
         a = self._compile(e.a)
-        return self._join("R.invert({})" if a.flags & (BLOCK | THREAD) else "(not {})", a, cost=0)
+        return self._join("R.invert({})" if a.flags & VARIES else "(not {})", a, cost=0)
 
     def _Select(self, e: Any) -> Value:
         return self._choose(e.condition, e.true_value, e.false_value, e)
@@ -170,7 +172,7 @@ class ExprCompiler:
         self.guarded += 1
         yes, no = self._compile(t), self._compile(f)
         self.guarded -= 1
-        if cond.flags & (BLOCK | THREAD):
+        if cond.flags & VARIES:
             return self._join("R.where({}, {}, {})", cond, yes, no)
         return self._join("({1} if {0} else {2})", cond, yes, no)
 
@@ -233,3 +235,28 @@ def text_of(node: Any, width: int = 110) -> str:
         return type(node).__name__
     body = [ln for ln in lines if " = T.Buffer(" not in ln and not ln.rstrip().endswith(("T.int32()", "T.int64()"))]
     return shorten("\n".join(body or lines), width)
+
+
+def loads_of(value: Any) -> list[Any]:
+    """The loads in an expression."""
+    import tvm
+
+    tir = getattr(tvm, "tirx", None) or tvm.tir
+    found: list[Any] = []
+
+    def see(node: Any) -> None:
+        if type(node).__name__ == "BufferLoad":
+            found.append(node)
+
+    tir.stmt_functor.post_order_visit(tir.Evaluate(value), see)
+    return found
+
+
+def in_register(var: Any, value: Any) -> tuple[Any, Any]:
+    """The statement that puts a value into a register of each thread, and the expression that reads it there."""
+    import tvm
+
+    tir = getattr(tvm, "tirx", None) or tvm.tir
+    buffer = tir.decl_buffer((1,), value.dtype, name=var.name, scope="local")
+    zero = tir.IntImm("int32", 0)
+    return tir.BufferStore(buffer, value, [zero]), tir.BufferLoad(buffer, [zero])

@@ -23,7 +23,8 @@ _PRECISE: dict[str, Mix] = {
     "cosh": {"fma": 8, "alu": 4, "sfu": 3}, "asin": {"fma": 14, "alu": 7, "sfu": 1},
     "acos": {"fma": 15, "alu": 7, "sfu": 1}, "atan": {"fma": 11, "alu": 6, "sfu": 1}, "floor": {"sfu": 1}, "ceil": {"sfu": 1},
     "trunc": {"sfu": 1}, "nearbyint": {"sfu": 1},
-    "pow": {"fma": 42, "alu": 44, "sfu": 5}, "atan2": {"fma": 16, "alu": 23, "sfu": 2}, "fmod": {"alu": 10},
+    "pow": {"fma": 42, "alu": 44, "sfu": 5},
+    "pow_of_constant": {"fma": 30, "alu": 15, "sfu": 2}, "atan2": {"fma": 16, "alu": 23, "sfu": 2}, "fmod": {"alu": 10},
     "division": {"fma": 5, "alu": 3, "sfu": 2}, "sigmoid": {"fma": 9, "alu": 7, "sfu": 2},
 }
 _FAST: dict[str, Mix] = {
@@ -55,6 +56,10 @@ _BFLOAT: dict[str, Mix] = {
     "cos": {"fma": 12, "alu": 14, "sfu": 1, "cvt": 1},
     "floor": {"sfu": 1}, "ceil": {"sfu": 1}, "trunc": {"sfu": 1}, "division": {"fma": 4, "alu": 7, "sfu": 1, "cvt": 1},
 }
+#: Functions whose code has a branch for rare arguments (BSSY in the SASS): elements of a thread wait for each other there.
+_BRANCHING = {"float32": ("division", "sqrt", "sin", "cos", "tan", "log1p", "pow", "pow_of_constant", "atan2", "fmod"),
+              "bfloat16": ("sin", "cos")}
+_FAST_BRANCHING = ("log1p", "atan2", "fmod")
 _SAME = {"power": "pow", "rint": "nearbyint", "round": "nearbyint"}  #: other names
 
 
@@ -76,3 +81,11 @@ def function_mix(name: str, dtype: str, *, fast: bool) -> Mix | None:
     for op, n in (*conversion(dtype, "float32").items(), *conversion("float32", dtype).items()):
         mix[op] = mix.get(op, 0) + n
     return mix
+
+
+def branches(name: str, dtype: str, *, fast: bool) -> bool:
+    """Whether the code of a function has a branch for rare arguments."""
+    name = _SAME.get(name, name)
+    if fast and dtype == "float32":
+        return name in _FAST_BRANCHING
+    return name in _BRANCHING.get(dtype, ())

@@ -3,9 +3,9 @@
 Classes as in the graph's node types: fma (fp32 multiply, add, fused), fp64 (the same of fp64, and its comparisons), alu (min,
 max, compare, select, logic), sfu (exp2, log2, rsqrt, reciprocal, tanh; rounding; conversions between integers and floats), cvt
 (conversions between floats), int (integer arithmetic on data). 16-bit floating point runs in pairs: half an operation an
-element. Index arithmetic is free. A product that is added to something is one fused operation, a subexpression that occurs twice
-counts once, and one that does not depend on all loop variables counts less. What mathematical functions cost stands in
-`math_functions`.
+element. Index arithmetic is counted elsewhere (ops/addresses.py). A product that is added to something is one fused operation, a
+subexpression that occurs twice counts once, and one that does not depend on all loop variables counts less. What mathematical
+functions cost stands in `math_functions`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 from ..errors import UnknownStatement
 from .conversions import conversion, is_floating, width_of
 from .expr import op_name, text_of
-from .math_functions import function_mix
+from .math_functions import branches, function_mix
 
 #: intrinsic -> operations of one call
 FUNCTIONS: dict[str, dict[str, float]] = {
@@ -35,6 +35,15 @@ FUNCTIONS: dict[str, dict[str, float]] = {
 _FREE = ("infinity", "reinterpret", "likely", "min_value", "max_value", "access_ptr", "address_of", "tvm_access_ptr",
          "type_annotation", "get_lane_idx", "get_warp_idx", "get_warp_idx_sync", "get_warp_group_idx", "__ldg", "ldg", "pack_b16",
          "loop_break", "block_rank_in_cluster")
+
+
+#: Instructions that ptxas rather executes for nothing than branches around (seen: 5 predicated, 8 behind a branch).
+_PREDICATED = 6
+
+
+def _chain(mix: Mapping[str, float]) -> int:
+    """Dependent steps of a function: those of its polynomial follow each other, what selects its case runs beside them."""
+    return max(int(mix.get("fma", 0)), int(mix.get("alu", 0)), 1)
 
 
 @dataclass
@@ -63,7 +72,12 @@ class OpCounter:
     ops: dict[str, float] = field(default_factory=dict)
     depth: int = 0
     scale: float = 1.0
+    branches: float = 0.0  #: an element, that its warp takes instead of predicating what follows
+    held: float = 0.0  #: dependent steps between such a branch and the one before it, an element
+    special: float = 0.0  #: special functions among them (the reciprocal of a shared divisor is there before)
+    late: bool = False  #: a load stands behind a branch that data decides
     _done: dict[str, _Seen] = field(default_factory=dict)
+    _loaded: set[str] = field(default_factory=set)
 
     def statement(self, value: Any) -> _Seen:
         """Count the right-hand side of a store (or a condition)."""
@@ -91,7 +105,10 @@ class OpCounter:
             return self._leaf(f"{e.name}@{hash(e)}", frozenset([e]) if e in self.variables else frozenset())
         if kind == "BufferLoad":
             parts = [self._visit(i) for i in e.indices]
-            return self._leaf(f"{e.buffer.name}[{','.join(p.key for p in parts)}]",
+            key = f"{e.buffer.name}[{','.join(p.key for p in parts)}]"
+            if str(e.buffer.scope()) == "global":
+                self._loaded.add(key)
+            return self._leaf(key,
                               frozenset().union(*(p.variables for p in parts)), True)
         if kind == "Cast":
             inner = self._visit(e.value)
@@ -103,8 +120,7 @@ class OpCounter:
         if kind == "Call":
             return self._call(e)
         if kind in ("Select",):
-            parts = [self._visit(p) for p in (e.condition, e.true_value, e.false_value)]
-            return self._node("select", parts, {"alu": 1.0}, str(e.dtype), True)
+            return self._choice(e.condition, (e.true_value, e.false_value), str(e.dtype))
         if hasattr(e, "a") and hasattr(e, "b"):
             return self._binary(e, kind)
         if kind == "Not":
@@ -113,12 +129,18 @@ class OpCounter:
             return self._visit(e.base if kind == "Ramp" else e.value)
         raise UnknownStatement(f"a {kind} expression in element-wise code is not supported", where=text_of(e))
 
-    def _node(self, name: str, parts: list[_Seen], mix: Mapping[str, float], dtype: str, data: bool, pack: bool = True) -> _Seen:
+    def _node(self, name: str, parts: list[_Seen], mix: Mapping[str, float], dtype: str, data: bool, pack: bool = True, *,
+              steps: int = 1, branch: bool = False, repeated: int | None = None) -> _Seen:
         key = f"{name}({','.join(p.key for p in parts)})"
         found = self._done.get(key)
         if found is None:
             variables = frozenset().union(*(p.variables for p in parts))
-            steps = 1 if mix else 0
+            steps = steps if mix else 0
+            if branch:
+                often = self.scale * (1.0 if variables == self.variables else self.weight(variables))
+                self.branches += often
+                self.held += often * (steps if repeated is None else repeated)
+                self.special += often * (name != "Div" or parts[1].variables == variables)
             found = self._done[key] = _Seen(key, max((p.depth for p in parts), default=0) + steps, variables, data)
             self._add(mix, variables, pack and width_of(dtype) == 16 and is_floating(dtype), dtype == "float64")
         return found
@@ -160,21 +182,38 @@ class OpCounter:
             mix = {"fma": 1.0} if exact else function_mix("division", operand, fast=self.fast) or {}
         else:
             mix = {"fma": 1.0}
-        return self._node(kind, parts, mix, operand, True, kind != "Div")
+        slow = kind == "Div" and mix != {"fma": 1.0}
+        return self._node(kind, parts, mix, operand, True, kind != "Div", steps=_chain(mix) if slow else 1,
+                          branch=slow and branches("division", operand, fast=self.fast))
+
+    def _choice(self, condition: Any, sides: Any, dtype: str) -> _Seen:
+        """A selection. Short sides are both computed; the compiler branches around special functions, long code and loads."""
+        decides = self._visit(condition)
+        before, loaded = dict(self.ops), set(self._loaded)
+        parts = [decides, *(self._visit(side) for side in sides)]
+        more = {op: n - before.get(op, 0.0) for op, n in self.ops.items()}
+        late = decides.data and bool(self._loaded - loaded)
+        self.late = self.late or late
+        costly = more.get("sfu", 0.0) > 0 or sum(more.values()) > _PREDICATED
+        longest = max(max(p.depth for p in parts[1:]) - decides.depth, 1)
+        return self._node("select", parts, {"alu": 1.0}, dtype, True, branch=decides.data and (costly or late), repeated=longest)
 
     def _call(self, e: Any) -> _Seen:
         name = op_name(e).rsplit(".", 1)[-1]
         if name in _FREE:
             parts = [self._visit(a) for a in e.args if type(a).__name__ != "StringImm"]
             return self._node(name + str(e.dtype), parts, {}, str(e.dtype), any(p.data for p in parts))
+        if name == "if_then_else":
+            return self._choice(e.args[0], e.args[1:], str(e.dtype))
         parts = [self._visit(a) for a in e.args]
         data = any(p.data for p in parts)
-        if name == "if_then_else":
-            return self._node("select", parts, {"alu": 1.0}, str(e.dtype), True)
         if name.startswith(("bitwise_", "shift_")):
             return self._node(name, parts, {"int": 1.0} if data else {}, str(e.dtype), data)
         plain, dtype = name.lstrip("_").removeprefix("fast_"), str(e.dtype)
-        mix = FUNCTIONS.get(plain) or function_mix(plain, dtype, fast=self.fast or plain != name)
+        quick = self.fast or plain != name
+        if plain == "pow" and type(e.args[0]).__name__ == "FloatImm" and dtype == "float32" and not quick:
+            plain = "pow_of_constant"  # the compiler knows its logarithm
+        mix = FUNCTIONS.get(plain) or function_mix(plain, dtype, fast=quick)
         if mix is None and "atomic" in name:
             mix = {"int": 1.0}
         if mix is None and name in ("call_pure_extern", "call_extern"):
@@ -183,4 +222,5 @@ class OpCounter:
             mix = FUNCTIONS.get(inner) or function_mix(inner, dtype, fast=self.fast or outer.startswith("_")) or {"int": 2.0}
         if mix is None:
             raise UnknownStatement(f"the function {op_name(e)} in element-wise code is not supported", where=text_of(e))
-        return self._node(name, parts, mix, str(e.dtype), data, name in ("max", "min", "fma"))
+        return self._node(name, parts, mix, str(e.dtype), data, name in ("max", "min", "fma"), steps=_chain(mix),
+                          branch=branches(plain, dtype, fast=quick))

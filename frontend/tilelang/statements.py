@@ -6,8 +6,9 @@ from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
 from ..errors import GO_ON, FrontendError, UnknownStatement
-from .expr import BLOCK, LOOP, OPAQUE, RUN, THREAD, Value, op_name, text_of
+from .expr import BLOCK, LOOP, OPAQUE, RUN, THREAD, Value, in_register, loads_of, op_name, text_of
 from .locals import assigns
+from .loops import MAX_UNROLLED, elementwise_only, has_loop, plain_loop
 from .program import Storage, declare
 from .repetition import SHORTEST
 from .walk import Walk
@@ -105,10 +106,10 @@ class Statements:
         except FrontendError:  # data: element-wise code computes it where it is used
             if s.var in self.t.steering_vars:
                 raise
-            self.t.compile.env.pop(s.var, None)
+            self._keep_data(s)
             return
         if value.src == OPAQUE.src:
-            self.t.compile.env.pop(s.var, None)
+            self._keep_data(s)
             return
         self.t.charge(value)
         flags = value.flags | self.t.locals.flags_of_var(s.var)
@@ -119,6 +120,14 @@ class Statements:
         src = f"R.keep({value.src})" if value.flags & BLOCK and not value.flags & ~BLOCK else value.src
         self.t.line(f"{name} = {src}")
         self.t.compile.env[s.var] = Value(name, flags | LOOP)
+
+    def _keep_data(self, s: Any) -> None:
+        """A name for data: what it loads is loaded here, once, into a register of each thread."""
+        self.t.compile.env.pop(s.var, None)
+        if any(str(x.buffer.scope()).startswith(("global", "shared")) for x in loads_of(s.value)):
+            store, load = in_register(s.var, s.value)
+            self.t.registers[s.var] = self.t.inlined[s.var] = load
+            self.visit(store)
 
     def _visit_LetStmt(self, s: Any) -> None:
         self._visit_Bind(s)
@@ -226,8 +235,13 @@ class Statements:
             self.visit(s.body)
             return
         start, extent = self.t.compile(s.min), self.t.compile(s.extent)
+        if start.const == 0 and 4 < (extent.const or 0) <= MAX_UNROLLED and plain_loop(self.t, s):
+            from .ops.parallel import parallel_nest
+
+            parallel_nest(self.t, s)
+            return
         name = self.t.fresh("v")
-        small = extent.const is not None and extent.const <= 4 and not _has_loop(s.body)
+        small = extent.const is not None and extent.const <= 4 and not has_loop(s.body)
         unrolled = kind == 3 or small
         flags = LOOP | (start.flags | extent.flags) & RUN if unrolled else LOOP | RUN
         self.t.compile.env[s.loop_var] = Value(name, flags)
@@ -332,23 +346,6 @@ class Statements:
         found(self.t, call)
 
 
-def elementwise_only(s: Any) -> bool:
-    """Whether a statement holds element-wise and thread-level code only: no tile operations, no synchronisation."""
-    import tvm
-
-    from .ops import handler
-
-    found = True
-
-    def see(node: Any) -> None:
-        nonlocal found
-        if type(node).__name__ == "Evaluate" and type(node.value).__name__ == "Call" and handler(op_name(node.value)) is not None:
-            found = False
-
-    (getattr(tvm, "tirx", None) or tvm.tir).stmt_functor.post_order_visit(s, see)
-    return found
-
-
 def endless(text: str) -> FrontendError:
     """The error of a `while` loop that does not end."""
     return FrontendError(f"the loop runs more than {MAX_WHILE} times", where=text)
@@ -386,19 +383,3 @@ def _equal(a: Any, b: Any) -> bool:
     import tvm
 
     return bool(tvm.ir.structural_equal(a, b))
-
-
-def _has_loop(s: Any) -> bool:
-    """Whether a statement holds a loop that is executed step by step."""
-    kind = type(s).__name__
-    if kind == "For":
-        return int(s.kind) != 1 or _has_loop(s.body)
-    if kind == "While":
-        return True
-    if kind == "SeqStmt":
-        return any(_has_loop(p) for p in s.seq)
-    if kind == "IfThenElse":
-        return _has_loop(s.then_case) or (s.else_case is not None and _has_loop(s.else_case))
-    if kind in ("SBlockRealize", "BlockRealize"):
-        return _has_loop(s.block.body)
-    return _has_loop(s.body) if getattr(s, "body", None) is not None else False

@@ -67,7 +67,7 @@ class _Uses:
     def _predicate(self, s: Any) -> bool:
         """Whether an `if` only chooses what threads compute or move, by the contents of an on-chip tile."""
         from .locals import stores
-        from .statements import elementwise_only
+        from .loops import elementwise_only
 
         tiles = [x for x in _read(self.program, s.condition) if isinstance(x, Storage) and x.scope in ("shared", "fragment")]
         sides = [side for side in (s.then_case, s.else_case) if side is not None]

@@ -78,6 +78,7 @@ class Translator:
         #: on-chip integers, and bound names, that steer control
         self.tracked, self.steering_vars = steering(program)
         self.inlined: dict[Any, Any] = {}  #: bound names that element-wise code sees as their expressions
+        self.registers: dict[Any, Any] = {}  #: bound names of data -> load of the register that holds it
         self.locals: Locals = scan_locals(program, {s for s in self.tracked if self.is_scalar(s)})
         self.compile = program.compiler(self._load)
         self.in_serial = 0  #: serial loops around the current statement

@@ -7,7 +7,11 @@ OPS = ("fma", "fp64", "alu", "sfu", "cvt", "shuffle", "int")
 
 _OPS = {**{op: Attr(float, f"{op} operations an element") for op in OPS},
         "elements": Attr(int, "elements that these warps compute", True),
-        "depth": Attr(int, "length of the dependent chain of operations of one element")}
+        "depth": Attr(int, "length of the dependent chain of operations of one element"),
+        "branches": Attr(float, "branches an element, which a warp takes for one element after the other"),
+        "serial": Attr(int, "elements of a thread that wait for each other at branches (default 1)"),
+        "serial_depth": Attr(int, "length of the chain around the branches of one element"),
+        "serial_sfu": Attr(int, "special functions in that chain")}
 
 register_node_type(NodeType("elementwise", "element-wise arithmetic on registers", "cuda_core", _OPS))
 register_node_type(NodeType("fill", "set a tile to a constant", "cuda_core", _OPS))

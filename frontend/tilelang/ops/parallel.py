@@ -2,37 +2,45 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ..affine import Access as TileAccess
 from ..affine import describe_access
-from ..expr import LOOP, OPAQUE, THREAD, Value, text_of
+from ..expr import LOOP, NEST, OPAQUE, THREAD, Value, loads_of, text_of
 from ..opcount import OpCounter
 from ..program import Storage
 from ..sync import Access
 from ..translate import Translator
+from ..vectors import planned_width
 from ..walk import Walk
 from ..warps import Active, Share
 from ..widths import fragment_lanes, linear_lanes, linear_row_bytes, mma_access_bytes, row_alignment, vector_elements
+from .addresses import Addresses
 from .nest import Collector, Group, Item, Loop
+from .pieces import apart, rounds, selects
 
 
 def parallel_nest(t: Translator, s: Any) -> None:
     """Translate a parallel nest, or code that every thread executes by itself."""
     threads = () if _has_parallel(s) else _thread_loops(t)
+    if t.registers:
+        s = _substituted(s, t.registers)
     collector = Collector(t, threads)
     collector.visit(s)
+    planned = functools.cache(lambda: planned_width(s, t.program.target))
     saved, inlined = dict(t.compile.env), dict(t.inlined)
     t.inlined.update(dict(collector.binds))
     for group in collector.groups:
         t.compile.env = dict(saved)
         for i, loop in enumerate(group.loops):
-            t.compile.env[loop.var] = Value(f"x{i}", LOOP)
+            t.compile.env[loop.var] = Value(f"x{i}", LOOP | NEST)
         _bind(t, {**{v: e for v, e in inlined.items() if threads}, **dict(collector.binds)})
-        operation = Elementwise(t, group, collector.binds)
+        operation = Elementwise(t, group, collector.binds, planned)
         lines = [line for item in group.items for line in _contents(t, group, item)]
         t.compile.env = dict(saved)
         accesses = [*operation.reads, *operation.writes]
@@ -57,6 +65,12 @@ def _bind(t: Translator, binds: dict[Any, Any]) -> None:
             t.compile.env[var] = Value(f"({found.src})", LOOP | found.flags & ~THREAD)
         except Exception:  # noqa: BLE001  data, not an index
             t.compile.env.pop(var, None)
+
+
+def _substituted(s: Any, values: dict[Any, Any]) -> Any:
+    import tvm
+
+    return (getattr(tvm, "tirx", None) or tvm.tir).stmt_functor.substitute(s, values)
 
 
 def _has_parallel(s: Any) -> bool:
@@ -104,36 +118,18 @@ def _contents(t: Translator, group: Group, item: Item) -> list[str]:
     return [f"R.contents.store({storage.index}, lambda {names}: (({index},), {value.src}, {condition}), {extents})"]
 
 
-def _selects(value: Any) -> bool:
-    """Whether a value reads only where a condition holds."""
-    return value is not None and ("if_then_else(" in text_of(value, 4000) or "Select(" in text_of(value, 4000))
-
-
-def _loads(value: Any) -> list[Any]:
-    import tvm
-
-    tir = getattr(tvm, "tirx", None) or tvm.tir
-    found: list[Any] = []
-
-    def see(node: Any) -> None:
-        if type(node).__name__ == "BufferLoad":
-            found.append(node)
-
-    tir.stmt_functor.post_order_visit(tir.Evaluate(value), see)
-    return found
-
-
 class Elementwise:
     """The nodes of one group: global and shared loads, arithmetic, stores."""
 
-    def __init__(self, t: Translator, group: Group, binds: list[tuple[Any, Any]]) -> None:
-        self.group, self.binds, self.layouts = group, binds, t.layouts
+    def __init__(self, t: Translator, group: Group, binds: list[tuple[Any, Any]], planned: Callable[[], int]) -> None:
+        self.group, self.binds, self.layouts, self.planned = group, binds, t.layouts, planned
         self.loops, self.extents = group.loops, tuple(x.extent for x in group.loops)
         self.by_thread = bool(group.loops) and group.loops[0].axis >= 0
         self.thread_extents = t.program.thread_extents
         self.fast = bool(t.program.pass_configs.get("tl.enable_fast_math"))
         self.kinds: dict[str, str] = {}
         self.reads, self.writes = self._accesses(t)
+        self.addresses = Addresses(t, group, binds)
         self._relate()
         first = next((i for i in group.items if i.target is not None), None)
         self.source = "thread code"
@@ -171,7 +167,7 @@ class Elementwise:
             if item.value is not None and not item.sources:
                 seen.append(item.value)
         for value in [*seen, *(v for _, v in self.binds)]:
-            for load in _loads(value):
+            for load in loads_of(value):
                 see(load, False)
         return list(reads.values()), list(writes.values())
 
@@ -190,7 +186,7 @@ class Elementwise:
                     if v.simple[0] in m.simple:
                         self.layouts.vector(v.storage, m.storage, m.simple.index(v.simple[0]))
 
-    def _mix(self, mma: bool, width: int) -> tuple[dict[str, float], int]:
+    def _mix(self, mma: bool, width: int) -> OpCounter:
         sizes = {x.var: x.extent for x in self.loops}
         fixed = frozenset(x.var for x in self.loops if x.axis >= 0)
 
@@ -217,7 +213,7 @@ class Elementwise:
                 counter.statement(item.value)
             for op, n in item.mix.items():
                 counter.ops[op] = counter.ops.get(op, 0.0) + n
-        return counter.ops, max(counter.depth, 1)
+        return counter
 
     def _shares(self, active: Active) -> list[Share]:
         if not self.by_thread:
@@ -244,7 +240,12 @@ class Elementwise:
         inner = self.extents[-1] if self.extents else 1
         wide = [a.storage for a in memories if a.inner == 1] or [a.storage for a in (*self.reads, *self.writes)]
         width = vector_elements(wide, inner, math.prod(self.extents), active.threads, aligned)
-        mix, depth = self._mix(mma, width)
+        if width > 1 and memories and not mma and not self.by_thread:
+            width = min(width, self.planned())
+        counter = self._mix(mma, width)
+        mix = counter.ops
+        if memories and not mma and not self.by_thread:
+            mix["int"] = mix.get("int", 0.0) + self.addresses.operations(self.extents or (1,), width, active.threads)
         attrs = {a.key: self._lane_width(a) if self.by_thread else self._width_attrs(a, mma, width, inner) for a in memories}
         rounded = {op: round(n, 4) for op, n in mix.items() if n > 1e-9}
         shares = self._shares(active)
@@ -253,16 +254,24 @@ class Elementwise:
                 attrs[a.key]["approximate"] = True
             if a in self.reads and (copies := a.copies(shares[0].offset, shares[0].extent)) > 1:
                 attrs[a.key]["copies"] = round(copies, 4)
-        plan = [(s, {"elements": s.elements, "depth": depth, **rounded}) for s in shares]
+        chain: dict[str, Any] = {"depth": max(counter.depth, 1)}
+        one = max(s.elements // max(32 * len(s.warps), 1) for s in shares) if shares else 1
+        if counter.branches >= 0.5:
+            chain |= {"branches": round(counter.branches, 4), "serial": one, "serial_depth": round(counter.held),
+                      "serial_sfu": round(counter.special)}
+        late = one if counter.late and not (mma or self.by_thread) else 1
+        plan = [(s, {"elements": s.elements, **chain, **rounded}) for w in shares for s in rounds(w, late)]
+        if late > 1:
+            plan = [(s, {**a, "serial": 1}) for s, a in plan]
         mapping = None if mma or self.by_thread else (tuple(e for e in self.extents if e != 1), width)
-        self._private[active] = {a.key for a in memories if self.by_thread and _apart(a, shares)}
+        self._private[active] = {a.key for a in memories if self.by_thread and apart(a, shares)}
         return plan, attrs, mapping, bool(rounded)
 
     def _exact(self, access: TileAccess, shares: list[Share]) -> bool:
         """Whether all elements of the access's boxes are touched: no condition, no gather, no holes."""
         if self.group.conditions or self.group.bounded or any(code is None for code, _ in access.dims):
             return False
-        if access in self.reads and any(_selects(i.value) for i in self.group.items):
+        if access in self.reads and any(selects(i.value) for i in self.group.items):
             return False
         boxes = [(s.offset, s.extent) for s in shares] if self.by_thread else [((0,) * len(self.extents), self.extents)]
         if self.by_thread and any(s.elements != math.prod(s.extent) for s in shares):
@@ -281,13 +290,17 @@ class Elementwise:
         size = max(width * storage.bits // 8, 1)
         if storage.scope == "shared":
             return {"access_bytes": size, **self._lanes(access, 1)}
-        lanes = next((access.steps[i] for i, x in enumerate(self.loops) if x.axis == 0), 0)
-        return {"access_bytes": size, "row_bytes": min(32 * size, 512) if 0 < lanes <= width else size}
+        return {"access_bytes": size, "row_bytes": min(access.lane_run(self._lane_loop(), 32, width) * size, 512)}
+
+    def _lane_loop(self) -> int | None:
+        return next((i for i, x in enumerate(self.loops) if x.axis == 0), None)
 
     def _lanes(self, access: TileAccess, width: int) -> dict[str, Any]:
         """Where the lanes of a warp reach in shared memory; nothing where data decides it. Threads go along x, then y, z."""
         if access.places is None:
             return {}
+        if self.by_thread and (found := access.lane_steps(self._lane_loop())) is not None:
+            return found
         of_lanes = [i for i, x in enumerate(self.loops) if x.axis >= 0] if self.by_thread else range(len(self.extents))
         return linear_lanes([access.places[i] for i in of_lanes], [self.extents[i] for i in of_lanes], width)
 
@@ -325,21 +338,22 @@ class Elementwise:
                 continue
             reads, writes = [], []
             for a in self.reads:
-                tile = a.tile(walk, at[a.key], share)
                 if a.key in self.regs:
                     reg = self._scratch(walk, self.regs[a.key], a, share)
                     kind = "global_load" if a.storage.scope == "global" else "shared_load"
-                    walk.put(kind, share.warps, self.source, (tile,), (reg,), attrs[a.key])
-                    tile = reg
-                reads.append(tile)
+                    for tile in self._tiles(walk, a, at, share):
+                        walk.put(kind, share.warps, self.source, (tile,), (reg,), attrs[a.key])
+                    reads.append(reg)
+                else:
+                    reads.append(a.tile(walk, at[a.key], share))
             stores = []
             for a in self.writes:
-                tile = a.tile(walk, to[a.key], share)
                 if a.key in self.outs:
                     out = self._scratch(walk, self.outs[a.key], a, share)
-                    stores.append((self._store_kind(a), out, tile, attrs[a.key]))
-                    tile = out
-                writes.append(tile)
+                    stores += [(self._store_kind(a), out, tile, attrs[a.key]) for tile in self._tiles(walk, a, to, share)]
+                    writes.append(out)
+                else:
+                    writes.append(a.tile(walk, to[a.key], share))
             if works or not stores or len(reads) != 1:
                 walk.put("elementwise", share.warps, self.source, tuple(reads), tuple(writes), mix)
                 for kind, out, tile, wide in stores:
@@ -347,6 +361,10 @@ class Elementwise:
             else:
                 for kind, _, tile, wide in stores:
                     walk.put(kind, share.warps, self.source, (reads[0],), (tile,), wide)
+
+    def _tiles(self, walk: Walk, access: TileAccess, origins: dict[str, Any], share: Share) -> list[Any]:
+        """Where threads go their own ways, a box may have holes."""
+        return (access.tiles if self.by_thread else lambda *of: [access.tile(*of)])(walk, origins[access.key], share)
 
     def _store_kind(self, access: TileAccess) -> str:
         if access.storage.scope == "global":
@@ -382,13 +400,6 @@ class Elementwise:
                     found.append(Access(a.storage, start, extent, write, same, engine, "lane" if engine else ""))
         if found:
             walk.access(tuple(found))
-
-
-def _apart(access: TileAccess, shares: list[Share]) -> bool:
-    """Whether no two shares touch the same box of the tile."""
-    boxes = [access.ranges(s.offset[:len(s.extent)], s.extent) for s in shares]
-    return all(any(a + n <= b or b + m <= a for (a, n), (b, m) in zip(x, y, strict=True))
-               for i, x in enumerate(boxes) for y in boxes[:i])
 
 
 def _clip(text: str, width: int = 60) -> str:
