@@ -16,8 +16,12 @@ class KernelFileError(ValueError):
     """A file with a kernel that does not import."""
 
 
+class DeviceError(RuntimeError):
+    """This machine's own GPU cannot do what was asked, or there is none."""
+
+
 #: Every error whose message is meant for the user. The rooms do not import each other, so they have no common base class.
-USER_ERRORS = (UsageError, KernelFileError, FrontendError, GraphError, SimulationError, HardwareError)
+USER_ERRORS = (UsageError, KernelFileError, DeviceError, FrontendError, GraphError, SimulationError, HardwareError)
 
 #: Errors of how the command was written.
 _USAGE_ERRORS = (UsageError, HardwareError, RequestError)
