@@ -16,6 +16,7 @@ from .clocks import ClockReader, clock_reader
 from .device import Clocks, Gpu, Samples, Timer
 from .inputs import Argument
 
+_NO_RECORDS = "the profiler (CUPTI) reports no kernels here: timed by CUDA events, launch included"
 _GLOBAL = re.compile(r"__global__\s+void\s+(?:__launch_bounds__\([^)]*\)\s+)?(\w+)\s*\(")
 
 
@@ -113,7 +114,7 @@ class CudaKernel:
             if timer == "kernel":
                 times, kernels, after = self._profiled(repeats, cold)
                 if not times:
-                    timer, notes = "events", ("the profiler (CUPTI) reports no kernels here: timed by CUDA events, launch included",)
+                    timer, notes = "events", (_NO_RECORDS,)
             if timer == "events":
                 times, after = self._by_events(repeats, cold)
                 kernels = 0

@@ -21,7 +21,8 @@ def report(measured: Measurement, predicted: Predicted) -> str:
         lines.append(f"not predicted: {predicted.reason}")
     else:
         bound = f", bound by {predicted.bound_by}" if predicted.bound_by else ""
-        lines.append(f"predicted  {_figures(predicted.time_us, predicted.cycles)}  {predicted.hw} at {predicted.clock_mhz:g} MHz{bound}")
+        where = f"{predicted.hw} at {predicted.clock_mhz:g} MHz{bound}"
+        lines.append(f"predicted  {_figures(predicted.time_us, predicted.cycles)}  {where}")
         lines.append(f"ratio      {predicted.time_us / measured.median_us:.3f} (predicted / measured)")
     lines.append(f"timed      {timer}, {state}{kernels}")
     lines.append(f"clock      {_clock(measured)}")
@@ -35,11 +36,11 @@ def warnings(measured: Measurement) -> list[str]:
     lock = "lock it: sudo nvidia-smi -lgc MHZ,MHZ (undo: nvidia-smi -rgc)"
     out = []
     if clocks.before_mhz is None or clocks.after_mhz is None:
-        out.append("the SM clock cannot be read (NVML and nvidia-smi both fail): "
-                   + ("there are no cycles. Give --clock-mhz." if measured.clock_mhz is None else "cycles rest on --clock-mhz alone."))
+        so = "there are no cycles. Give --clock-mhz." if measured.clock_mhz is None else "cycles rest on --clock-mhz alone."
+        out.append(f"the SM clock cannot be read (NVML and nvidia-smi both fail): {so}")
     elif measured.drift > DRIFT:
-        out.append(f"the SM clock went from {clocks.before_mhz:g} to {clocks.after_mhz:g} MHz ({measured.drift:.1%}) during the runs: "
-                   f"cycles are unreliable; {lock}")
+        moved = f"the SM clock went from {clocks.before_mhz:g} to {clocks.after_mhz:g} MHz ({measured.drift:.1%}) during the runs"
+        out.append(f"{moved}: cycles are unreliable; {lock}")
     else:
         out.append(f"nothing tells whether the SM clock is locked; if it is not, cycles are unreliable; {lock}")
     if clocks.limits:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .run import Measurement
@@ -47,11 +48,17 @@ def row_of(measured: Measurement, op: str | None, case: str | None) -> dict[str,
         "source": "; ".join([f"gtsim measure {gtsim.__version__}", *(f"{k} {v}" for k, v in measured.versions.items()),
                              *([f"driver {measured.gpu.driver}"] if measured.gpu.driver else []), today()]),
     }
+    return row | argument_columns(values)
+
+
+def argument_columns(values: Mapping[str, Any]) -> dict[str, object]:
+    """The columns that arguments of a factory fill: sizes, tiles, stages, ..."""
+    out: dict[str, object] = {}
     for column, names in _ARGUMENTS.items():
         found = [values[name] for name in names if name in values]
         if found:
-            row[column] = int(found[0]) if isinstance(found[0], bool) else found[0]
-    return row
+            out[column] = int(found[0]) if isinstance(found[0], bool) else found[0]
+    return out
 
 
 def number(value: float | None) -> str | None:

@@ -115,7 +115,7 @@ def measure(kernel: Any, name: str, arguments: Mapping[str, Any], options: Optio
         raise DeviceError(f"{name}: the GPU reports no time for it.")
     read = [mhz for mhz in (samples.clocks.before_mhz, samples.clocks.after_mhz) if mhz]
     clock = options.clock_mhz if options.clock_mhz is not None else statistics.fmean(read) if read else None
-    values = _values(kernel, arguments)
+    values = factory_values(kernel, arguments)
     return Measurement(name, device.gpu, samples, declares, values, device.versions, clock, notes_on(declares))
 
 
@@ -166,7 +166,7 @@ def predict_beside(measured: Measurement, kernel: Any, arguments: Mapping[str, A
     return Predicted(hw, made.cycles, made.time_us, clock)
 
 
-def _values(kernel: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+def factory_values(kernel: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments of the factory with the defaults of those not given."""
     signature = parameters(kernel)
     defaults = {n: p.default for n, p in signature.parameters.items() if p.default is not p.empty} if signature else {}

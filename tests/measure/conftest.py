@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gtsim.measure import Clocks, Gpu, Samples
-from gtsim.measure.inputs import Argument
 
 from gtsim.cli import run
 from gtsim.errors import DeviceError
+from gtsim.measure import Clocks, Gpu, Samples
+from gtsim.measure.inputs import Argument
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 MIB = 1 << 20

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from gtsim.measure import Clocks, Gpu, cuda_device
 
 from gtsim.errors import DeviceError
+from gtsim.measure import Clocks, Gpu, cuda_device
 
 from .conftest import EXAMPLES, MIB, FakeDevice
 

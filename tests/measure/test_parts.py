@@ -8,14 +8,14 @@ import os
 
 import numpy as np
 import pytest
+
+from gtsim.errors import DeviceError, UsageError
 from gtsim.measure import Gpu
 from gtsim.measure.clocks import Reading, limits_of, parse_smi
 from gtsim.measure.cuda_device import _GLOBAL, _filled, per_run, torch_dtype
 from gtsim.measure.hardware_of import hardware_of
 from gtsim.measure.inputs import Argument, fill_of
 from gtsim.measure.rows import COLUMNS, FORMAT, append_row
-
-from gtsim.errors import DeviceError, UsageError
 
 ROW = {"gpu": "NVIDIA H200", "op": "gemm", "case": "a,b", "latency_us": "1.5", "source": "test"}
 
@@ -54,7 +54,7 @@ def test_kernels_share_out_over_the_runs() -> None:
 
 
 def test_kernel_names_are_found_in_generated_source() -> None:
-    source = 'extern "C" __global__ void a_kernel(float* x);\nextern "C" __global__ void __launch_bounds__(256, 1) b_kernel(int n) {'
+    source = '__global__ void a_kernel(float* x);\nextern "C" __global__ void __launch_bounds__(256, 1) b_kernel(int n) {'
     assert _GLOBAL.findall(source) == ["a_kernel", "b_kernel"]
 
 
