@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import importlib
 import os
 import re
@@ -14,6 +15,7 @@ import pytest
 from gtsim.hwconfigs import load_hardware
 
 from gtsim.errors import UsageError
+from gtsim.measure.kit_cases import load_cases
 from gtsim.measure.rows import COLUMNS
 
 KIT = Path(__file__).resolve().parents[2] / "validation" / "h200_kit"
@@ -58,7 +60,7 @@ def test_rows_name_no_other_column() -> None:
 
 
 def test_cases_load_and_a_program_is_made_of_one() -> None:
-    cases = module("cases").load_cases()
+    cases = load_cases(KIT / "cases.toml")
     assert len(cases) >= 10
     for case in cases.values():
         case.load()
@@ -70,13 +72,14 @@ def test_cases_load_and_a_program_is_made_of_one() -> None:
 
 
 @pytest.mark.parametrize(("text", "said"), [
-    ('[[kernel]]\ncase = "a b"\nfile = "x.py"\n', "kernel.0.case"), ("[[kernel\n", "cases.toml"),
-    ('[[kernel]]\ncase = "a"\nfile = "x.py"\n[[kernel]]\ncase = "a"\nfile = "y.py"\n', "twice"),
+    ('[[kernel]]\ncase = "a b"\nfile = "x.py:f"\n', "kernel.0.case"), ("[[kernel\n", "cases.toml"),
+    ('[[kernel]]\ncase = "a"\nfile = "x.py:f"\n[[kernel]]\ncase = "a"\nfile = "y.py:f"\n', "twice"),
+    ('[[kernel]]\ncase = "a"\nfile = "x.py"\n', "kernel.0.file"),
 ])  # fmt: skip
 def test_a_wrong_list_of_cases_is_one_clear_error(tmp_path, text, said) -> None:
     (tmp_path / "cases.toml").write_text(text)
     with pytest.raises(UsageError, match=re.escape(said)):
-        module("cases").load_cases(tmp_path / "cases.toml")
+        load_cases(tmp_path / "cases.toml")
 
 
 # ---- scripts ---------------------------------------------------------------------------------------------------------
@@ -214,3 +217,33 @@ def test_the_check_finds_code_that_the_compiler_removed(tmp_path) -> None:
     found = module("check_sass").broken(file)
     assert any("holds 0 of FFMA" in text for text in found)
     assert any("nothing is claimed about unclaimed" in text for text in found)
+
+HOST = r"""
+#include "kit.hpp"
+#include <cstdio>
+int main() {
+  const kit::Summary s = kit::summary({5, 1, 4, 2, 3, 9, 8, 7, 6, 10});
+  const kit::Line line = kit::fit({1, 2, 4, 8}, {49, 53, 61, 77});
+  kit::print_header();
+  kit::print_row({{"kind", "constant"}, {"note", "a \"b\", c"}, {"value", kit::number(s.median)}, {"p10", kit::number(s.p10)},
+                  {"p90", kit::number(s.p90)}, {"spread", kit::number(s.spread())}, {"cycles", kit::number(line.intercept)},
+                  {"k", kit::number(line.slope)}});
+  std::fflush(stdout);
+  kit::print_row({{"no_such_column", "1"}});
+}
+"""
+
+
+@needs_tools
+def test_statistics_and_rows_of_the_host_code(tmp_path) -> None:
+    (tmp_path / "host.cu").write_text(HOST)
+    program = tmp_path / "host"
+    command = ["nvcc", "-std=c++17", "-gencode", "arch=compute_90a,code=sm_90a", f"-I{KIT / 'host'}", str(tmp_path / "host.cu")]
+    subprocess.run([*command, str(KIT / "host" / "kit.cu"), "-o", str(program)], check=True, capture_output=True)
+    done = subprocess.run([str(program)], capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and done.stderr == "error: a row names a column that does not exist, or one twice.\n"
+    header, row = csv.reader(done.stdout.splitlines())
+    assert header == COLUMNS_OF_KIT
+    found = {name: value for name, value in zip(header, row, strict=True) if value}
+    assert found == {"kind": "constant", "note": 'a "b", c', "value": "5.5", "p10": "1", "p90": "9", "spread": "1.45455",
+                     "cycles": "45", "k": "4"}

@@ -15,11 +15,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cases import Case, load_cases
-
 from gtsim.errors import USER_ERRORS, UsageError
+from gtsim.measure.kit_cases import Case, load_cases
 
 ARCH = "sm_90a"
+CASES = Path(__file__).resolve().parent / "cases.toml"
 _CALL = re.compile(r'extern "C" TL_EXPORT int call\((.*?),\s*cudaStream_t')
 
 
@@ -30,7 +30,7 @@ def main() -> None:
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        cases = load_cases()
+        cases = load_cases(CASES)
         wanted = sys.argv[2:] or list(cases)
         if unknown := [name for name in wanted if name not in cases]:
             raise UsageError(f"there is no case {unknown[0]}; cases.toml has {', '.join(cases)}")

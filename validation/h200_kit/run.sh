@@ -28,7 +28,7 @@ part() {
   [ "$stopped" = 0 ] || return 0
   if ((SECONDS - start + each > limit)); then failed+=("$name (no time left)"); return 0; fi
   printf '%s\n' "$name" >&2
-  if found=$(timeout --foreground "$each" "$@"); then printf '%s\n' "$found" >>"$rows"; else failed+=("$name"); fi
+  if found=$(timeout --foreground -k 5 "$each" "$@"); then printf '%s\n' "$found" >>"$rows"; else failed+=("$name"); fi
 }
 for name in $("$build/micro" --list); do part "$name" "$build/micro" "$name"; done
 for source in "$build"/kernels/*.cu; do

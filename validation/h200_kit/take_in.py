@@ -21,15 +21,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cases import load_cases
 from gtsim.hwconfigs import Hardware, load_hardware
 
 from gtsim.errors import USER_ERRORS, UsageError
 from gtsim.measure.calibration import Measured, add_measured
+from gtsim.measure.kit_cases import load_cases
 from gtsim.measure.run import DIRTY_AFTER_FLUSH, DRIFT
 from gtsim.predictor import Options, run
 
 Row = dict[str, str]
+CASES = Path(__file__).resolve().parent / "cases.toml"
 
 
 def read_rows(path: Path) -> list[Row]:
@@ -93,7 +94,7 @@ def drifted(rows: Sequence[Row], path: Path) -> list[str]:
 
 def predicted_us(row: Row, hw: str, overrides: dict[str, Any], path: Path) -> float:
     """Prediction of a kernel at its measured clock and with the L2 that its flush leaves."""
-    cases = load_cases()
+    cases = load_cases(CASES)
     if row["case"] not in cases:
         raise UsageError(f"{path}: there is no case {row['case']} in cases.toml")
     case = cases[row["case"]]

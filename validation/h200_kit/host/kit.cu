@@ -30,6 +30,9 @@ const Gpu& gpu() {
   static const Gpu found = [] {
     int count = 0;
     const cudaError_t status = cudaGetDeviceCount(&count);
+    if (status == cudaErrorInsufficientDriver)
+      fail("no GPU here: no NVIDIA driver is installed that CUDA " + std::to_string(CUDART_VERSION / 1000) + "." +
+           std::to_string(CUDART_VERSION % 1000 / 10) + " can use.");
     if (status != cudaSuccess || count == 0)
       fail(std::string("no GPU here: ") + (status != cudaSuccess ? cudaGetErrorString(status) : "the driver finds none") + ".");
     cudaDeviceProp about{};

@@ -1,4 +1,4 @@
-"""The kernels of the kit, from cases.toml."""
+"""Kernels with their arguments by name, from a TOML file such as validation/h200_kit/cases.toml."""
 
 from __future__ import annotations
 
@@ -8,16 +8,13 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from gtsim.errors import UsageError
-from gtsim.kernel_file import load_kernel
+from ..errors import UsageError
+from ..kernel_file import load_kernel
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
-
-HERE = Path(__file__).resolve().parent
-EXAMPLES = HERE.parents[1] / "examples"
 
 
 class Metadata(BaseModel):
@@ -30,20 +27,20 @@ class Metadata(BaseModel):
 
 
 class Case(BaseModel):
-    """One kernel with its arguments."""
+    """One kernel with its arguments. `file` is `FILE.py:FACTORY`, in the file relative to the TOML file's folder."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     case: str = Field(pattern=r"^\w+$")
-    file: str
+    file: str = Field(pattern=r"\.py:\w+$")
     args: dict[str, Any] = Field(default_factory=dict)
     metadata: Metadata | None = None
 
     def load(self) -> tuple[str, Any, dict[str, Any]]:
         """Name and factory of the kernel, and its metadata arrays. Raises UsageError and KernelFileError."""
-        name, kernel = load_kernel(str(EXAMPLES / self.file))
+        name, kernel = load_kernel(self.file)
         if self.metadata is None:
             return name, kernel, {}
-        path = str(EXAMPLES / self.file.partition(":")[0])
+        path = self.file.rpartition(":")[0]
         _, call = load_kernel(f"{path}:{self.metadata.call}")
         _, of = load_kernel(f"{path}:{self.metadata.of}")
         return name, kernel, dict(call(of(**self.metadata.args)))
@@ -54,7 +51,7 @@ class _Cases(BaseModel):
     kernel: list[Case]
 
 
-def load_cases(path: Path = HERE / "cases.toml") -> dict[str, Case]:
+def load_cases(path: Path) -> dict[str, Case]:
     """Cases by name. Raises UsageError naming the place."""
     try:
         found = _Cases.model_validate(tomllib.loads(path.read_text(encoding="utf-8"))).kernel
@@ -66,4 +63,4 @@ def load_cases(path: Path = HERE / "cases.toml") -> dict[str, Case]:
     names = [c.case for c in found]
     if twice := [n for n in names if names.count(n) > 1]:
         raise UsageError(f"{path}: the case {twice[0]} is there twice")
-    return {c.case: c for c in found}
+    return {c.case: c.model_copy(update={"file": str(path.resolve().parent / c.file)}) for c in found}
