@@ -18,7 +18,7 @@ _SMI_SECONDS = 20
 class Reading:
     """One look at the clock: MHz (None if it cannot be read), and why it is held down."""
 
-    mhz: float | None
+    mhz: float | None = None
     limits: tuple[str, ...] = ()
 
 

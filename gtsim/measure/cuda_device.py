@@ -1,4 +1,4 @@
-"""The machine's own GPU: compiled by TileLang, run by PyTorch. The only file that needs a GPU, and that tests cannot run."""
+"""The machine's own GPU: compiled by TileLang, run by PyTorch. The only file that needs a GPU."""
 
 from __future__ import annotations
 
@@ -71,12 +71,12 @@ class CudaDevice:
         self._torch = torch
         with _as_device_error("the GPU cannot be opened"):
             about = torch.cuda.get_device_properties(torch.cuda.current_device())
-            major, minor = about.major, about.minor
-        arch = f"sm_{major}{minor}{'a' if major >= 9 else ''}"
-        self.gpu = Gpu(str(about.name), arch, int(about.multi_processor_count), int(about.L2_cache_size), _driver_version())
+            arch = f"sm_{about.major}{about.minor}{'a' if about.major >= 9 else ''}"
+            l2_bytes, uuid = int(about.L2_cache_size), str(about.uuid)
+        self.gpu = Gpu(str(about.name), arch, int(about.multi_processor_count), l2_bytes, _driver_version())
         self.versions: Mapping[str, str] = {"tilelang": str(tilelang.__version__), "torch": str(torch.__version__),
                                             "cuda": str(torch.version.cuda)}
-        self._clock = clock_reader(f"GPU-{about.uuid}")
+        self._clock = clock_reader(f"GPU-{uuid}")
 
     def compile(self, prim_func: Any, arguments: Sequence[Argument], pass_configs: Mapping[str, Any], seed: int) -> CudaKernel:
         """Compile with TileLang for this GPU; inputs are made from `seed`."""
@@ -102,7 +102,7 @@ class CudaKernel:
         self._torch, self._call, self._names, self._flush, self._clock = torch, call, names, flush, clock
 
     def run(self, *, warmup: int, repeats: int, cold: bool, timer: Timer) -> Samples:
-        """Clocks are read while launches are still running: the clock of an idle GPU says nothing."""
+        """Clocks are read right behind the launches, not after them: the clock of an idle GPU says nothing."""
         with _as_device_error("the kernel failed on the GPU"):
             self._call()
             self._torch.cuda.synchronize()

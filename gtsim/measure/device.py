@@ -35,7 +35,7 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Clocks:
-    """SM clock read while the GPU works, before the runs that count and after them, MHz; None if it cannot be read.
+    """SM clock at work, read before the runs that count and after them, MHz; None if it cannot be read.
 
     Attributes:
         limits: why the driver holds the clock down, in words ("power cap"); empty if it does not.
