@@ -15,9 +15,13 @@ from ..progress import progress_bar
 from . import _options as o
 from ._app import app
 
+Hw = Annotated[str | None, typer.Option("--hw", metavar="NAME|FILE.toml", show_default="by the name of this machine's GPU",
+                                        help="The GPU to predict; see gtsim hw list.")]
+Clock = Annotated[float | None, typer.Option("--clock-mhz", metavar="MHZ", show_default="as measured",
+                                             help="SM clock, for cycles and for the prediction.")]
 Rows = Annotated[Path | None, typer.Option("--out", "--csv", metavar="FILE.csv", help="Append the measurement as a row.")]
-Repeats = Annotated[int, typer.Option("--repeats", "-n", metavar="N", min=1, max=100_000, help="Runs that count.")]
-Warmup = Annotated[int, typer.Option("--warmup", metavar="N", min=0, max=100_000, help="Runs before them.")]
+Repeats = Annotated[int, typer.Option("--repeats", "-n", metavar="N", min=1, max=10_000, help="Runs that count.")]
+Warmup = Annotated[int, typer.Option("--warmup", metavar="N", min=0, max=10_000, help="Runs before them.")]
 WarmL2 = Annotated[bool, typer.Option("--warm-l2", help="Do not empty the L2 before each run.")]
 TimerChoice = Annotated[str, typer.Option("--timer", metavar="kernel|events",
                                           help="kernel: time of the kernels alone (CUPTI); events: CUDA events around the call.")]
@@ -29,7 +33,7 @@ Case = Annotated[str | None, typer.Option("--case", metavar="NAME", help="The ro
 @app.command()
 def measure(file: o.KernelFile, arg: o.Arg = None, out: Rows = None, repeats: Repeats = 100, warmup: Warmup = 10,
             warm_l2: WarmL2 = False, timer: TimerChoice = "kernel", seed: Seed = 0, op: Op = None, case: Case = None,
-            hw: o.Hw = None, clock_mhz: o.Clock = None, fidelity: o.Fidelity = None, threads: o.Threads = None,
+            hw: Hw = None, clock_mhz: Clock = None, fidelity: o.Fidelity = None, threads: o.Threads = None,
             changes: o.Set = None, hw_file: o.HwFile = None, symbol: o.Symbol = None, metadata: o.Metadata = None,
             pass_config: o.PassConfig = None, on_unknown: o.OnUnknown = None, detail: o.Detail = None) -> None:
     """Time a kernel on this machine's own GPU, beside the prediction at the clock that was measured."""
