@@ -127,13 +127,18 @@ def bound_by(utilization: Mapping[str, float], roles: Sequence[RoleTime]) -> str
     name = max(utilization, key=lambda k: utilization[k])
     if utilization[name] >= BOUND_SHARE:
         return f"{name} ({utilization[name]:.0%} busy)"
-    if not roles:
+    role = critical_role(roles)
+    if role is None:
         return "latency"
+    parts = sorted({"executing": role.working, **role.waits}.items(), key=lambda kv: -kv[1])[:3]
+    text = ", ".join(f"{k} {v:.0%}" for k, v in parts)
+    return f"latency of {role.role}: {text} ({name} only {utilization[name]:.0%} busy)"
+
+
+def critical_role(roles: Sequence[RoleTime]) -> RoleTime | None:
+    """The role that waits least for others: barriers, CTA-wide synchronisation, and before or after its operations."""
 
     def waiting(role: RoleTime) -> float:
         return sum(v for k, v in role.waits.items() if k == "idle" or k.startswith(("barrier", "sync")))
 
-    role = min(roles, key=waiting)
-    parts = sorted({"executing": role.working, **role.waits}.items(), key=lambda kv: -kv[1])[:3]
-    text = ", ".join(f"{k} {v:.0%}" for k, v in parts)
-    return f"latency of {role.role}: {text} ({name} only {utilization[name]:.0%} busy)"
+    return min(roles, key=waiting, default=None)

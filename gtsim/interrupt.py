@@ -51,6 +51,20 @@ def ends_at_once(end: Callable[[int], None]) -> Iterator[None]:
             os.close(stderr)
 
 
+@contextlib.contextmanager
+def heeded_by_python() -> Iterator[None]:
+    """While the body runs, a Ctrl-C is a KeyboardInterrupt and nothing more, inside :func:`ends_at_once` too: for a body that
+    lets other processes do what takes long, and keeps what they have finished."""
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "set_wakeup_fd"):
+        yield
+        return
+    before = signal.set_wakeup_fd(-1)
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(before)
+
+
 def leave(status: int) -> None:
     """End the process without taking anything apart: a large graph would take seconds."""
     with contextlib.suppress(Exception):
