@@ -17,7 +17,8 @@ Written by `gtsim validate --write-docs docs/accuracy.md`, not by hand. Run it a
 ways to choose suites and cases, and `--measured DIR` takes other measurements of the same names and columns.
 
 - Errors are |predicted / measured − 1|. MAPE is their mean, p90 what nine of ten cases stay within, bias the mean of
-  predicted / measured − 1 (below zero: predicted too fast), tau Kendall's rank correlation of predicted and measured times.
+  predicted / measured − 1 (below zero: predicted too fast), tau Kendall's rank correlation of predicted and measured times;
+  clear tau leaves out pairs whose measured times are within 3 % of each other, which is what one kernel timed twice differs by.
 - The floor is a roofline (FLOPs at the tensor peak or compulsory bytes at the DRAM peak, whichever takes longer), multiplied by
   the one factor a family (a table, where there are several) that gives it the least MAPE. A model must beat it.
 - Where the clock of a measurement is not known, predictions are multiplied by one factor a table, chosen in the same way: only

@@ -48,7 +48,7 @@ class Family:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data; `n` and the other metrics are keys of the family itself."""
-        empty = {"n": 0, **dict.fromkeys(("mape", "median", "p90", "worst", "bias", "tau"))}
+        empty = {"n": 0, **dict.fromkeys(("mape", "median", "p90", "worst", "bias", "tau", "tau_clear"))}
         return {**(self.scores.to_dict() if self.scores else empty), "not_predicted": self.not_predicted, "gpu": self.gpu,
                 "clock": self.clock, "cache": self.cache, "spread": self.spread, "clock_factors": self.factors,
                 "floor": self.floor.to_dict() if self.floor else None, "floor_factors": self.floor_factors}

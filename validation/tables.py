@@ -28,8 +28,8 @@ def tau(value: float | None) -> str:
 
 
 #: Column titles of the table of families.
-FAMILY_COLUMNS = ("family", "GPU", "cases", "MAPE", "median", "p90", "worst", "bias", "tau", "floor MAPE", "floor tau", "clock",
-                  "factor", "spread")
+FAMILY_COLUMNS = ("family", "GPU", "cases", "MAPE", "median", "p90", "worst", "bias", "tau", "clear tau", "floor MAPE",
+                  "floor tau", "clock", "factor", "spread")
 
 
 def family_row(f: Family) -> tuple[str, ...]:
@@ -42,10 +42,11 @@ def family_row(f: Family) -> tuple[str, ...]:
 
 
 def numbers(s: Scores | None) -> tuple[str, ...]:
-    """MAPE, median, p90, worst, bias, tau."""
+    """MAPE, median, p90, worst, bias, tau, tau of clear pairs."""
     if s is None:
-        return ("",) * 6
-    return percent(s.mape), percent(s.median), percent(s.p90), percent(s.worst), percent(s.bias, sign=True), tau(s.tau)
+        return ("",) * 7
+    return (percent(s.mape), percent(s.median), percent(s.p90), percent(s.worst), percent(s.bias, sign=True), tau(s.tau),
+            tau(s.tau_clear))
 
 
 def target_text(v: Verdict) -> str:

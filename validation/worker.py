@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
+import time
 import traceback
 from contextlib import suppress
 from multiprocessing.connection import Connection
@@ -31,6 +33,7 @@ def work(link: Connection, source: str, name: str, inputs: Inputs, settings: Set
     os.dup2(fd, 1)
     os.dup2(fd, 2)
     os.close(fd)
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     try:
         suite = next(s for s in find(source) if s.name == name)
         cases = {case.id: case for case in suite.cases(inputs)}
@@ -46,6 +49,13 @@ def work(link: Connection, source: str, name: str, inputs: Inputs, settings: Set
         with suppress(OSError):
             link.close()
         os._exit(0)  # what TileLang leaves behind takes its time to be taken apart
+
+
+def _end_with(parent: int) -> None:
+    """A parent that was killed hangs up only once this process listens again, which may take minutes."""
+    while os.getppid() == parent:
+        time.sleep(1.0)
+    os._exit(1)
 
 
 def _outcome(name: str, case: Case, settings: Settings) -> Outcome:

@@ -66,7 +66,7 @@ def validate(
     per_op: PerOp = None,
     limit: Limit = None,
     candidates: Candidates = 8,
-    sample: Sample = 8,
+    sample: Sample = 4,
     hw: o.Hw = None,
     changes: o.Set = None,
     fidelity: o.Fidelity = None,
