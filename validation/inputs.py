@@ -45,6 +45,13 @@ class Row(Mapping[str, str]):
             raise UsageError(f"{self.where}: column {column} is empty.")
         return value
 
+    def positive(self, column: str) -> float:
+        """A cell as a number above zero. Raises UsageError."""
+        value = self.number(column)
+        if not value:
+            raise UsageError(f"{self.where}: column {column} holds {self._cells[column]}, which cannot be.")
+        return value
+
     def integer(self, column: str) -> int:
         """A cell as a whole number. Raises UsageError."""
         return int(self.number(column))
@@ -95,10 +102,6 @@ class Inputs:
                              "--suite chooses which of them are read.") from None
         except (OSError, UnicodeDecodeError, csv.Error) as error:
             raise UsageError(f"{path}: cannot be read: {error}") from None
-
-    def thinned(self, family_members: Sequence[Row]) -> list[Row]:
-        """At most `sample` of these rows, evenly spread over their order."""
-        return spread(family_members, self.sample)
 
 
 def spread(things: Sequence[T], limit: int) -> list[T]:

@@ -56,7 +56,7 @@ def _gemm(inputs: Inputs, file: str, family: str, dtype: str, out: str, block_K:
         if not row["kernel"].startswith("tilelang"):
             continue
         m, n, k = (row.integer(c) for c in "mnk")
-        yield Case(f"{family}--{m}x{n}x{k}", family, "h800_sxm", Measured(row.number("latency_us"), cache=FLUSHED),
+        yield Case(f"{family}--{m}x{n}x{k}", family, "h800_sxm", Measured(row.positive("latency_us"), cache=FLUSHED),
                    Work(2.0 * m * n * k, float(size * (m + n) * k + 2 * m * n), dtype),
                    _later(choices, inputs, M=m, N=n, K=k, dtype=dtype, out_dtype=out), table=family, note=NOTES[family])
 
@@ -75,7 +75,7 @@ def _attention(inputs: Inputs) -> Iterator[Case]:
         choices = [("attention", p) for p in grid(ATTENTION_SPACE, lambda threads, block_M, **_: block_M >= threads // 2)]
         pairs = batch * heads * q * keys * (0.5 if causal else 1.0)
         yield Case(f"{family}--b{batch}-h{heads}-{kv}-{q}x{keys}", family, "h800_sxm",
-                   Measured(row.number("latency_us"), cache=FLUSHED),
+                   Measured(row.positive("latency_us"), cache=FLUSHED),
                    Work(4.0 * pairs * dim, 2.0 * batch * dim * (2 * q * heads + 2 * keys * kv), "bfloat16"),
                    _later(choices, inputs, batch=batch, heads=heads, kv_heads=kv, seq_q=q, seq_kv=keys, dim=dim, causal=causal,
                           dtype="bfloat16"), table=family, note=NOTES.get(family, ""))
@@ -89,4 +89,4 @@ def _scan(inputs: Inputs) -> Iterator[Case]:
             raise NotBuilt("no kernel of ours stands for the chunk scan of Mamba 2")
 
         yield Case(f"mamba2-scan--b{batch}-h{heads}-g{groups}-{seq}-c{chunk}-d{dim}-s{state}", "mamba2-scan", "h800_sxm",
-                   Measured(row.number("latency_us"), cache=FLUSHED), None, build, table="mamba2-scan")
+                   Measured(row.positive("latency_us"), cache=FLUSHED), None, build, table="mamba2-scan")

@@ -81,7 +81,7 @@ def _case(row: Row, table: str, make: Maker, cache: str, seen: dict[str, int]) -
 
     gpus = {"A100": "a100_sxm", "H100": "h100_sxm", "Hopper": "h100_sxm", "H800": "h800_sxm", "H200": "h200_sxm"}
     hw = next(file for prefix, file in gpus.items() if row["gpu"].startswith(prefix))
-    return Case(ident, table, hw, Measured(row.number("latency_us"), cache=cache), work, build, table=table,
+    return Case(ident, table, hw, Measured(row.positive("latency_us"), cache=cache), work, build, table=table,
                 note=NOTES.get(table, ""))
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
 from ..cases import Case, Measured, Work
-from ..inputs import Inputs, Row
+from ..inputs import Inputs, Row, spread
 from ..registry import suite
 from ..search import grid, searched
 
@@ -16,8 +16,8 @@ GEMM = ("kernel", "dtype", "m", "n", "k", "latency_us")
 ATTENTION = ("kernel", "phase", "dtype", "batch", "heads_q", "heads_kv", "seq_q", "seq_kv", "dim", "causal", "latency_us")
 NORMS = ("gpu", "kernel", "dtype", "rows", "cols", "latency_us")
 GPUS = {"a100": "a100_sxm", "h100": "h100_sxm", "h200": "h200_sxm"}
-#: Of a sampled row: what takes longer on a GPU takes minutes here.
-LONGEST_US = 1000.0
+#: FLOPs of a sampled row: more than that takes minutes here.
+LARGEST = 4e11
 BACK_TO_BACK = "launches back to back, warm as far as it fits"
 
 #: Spaces of our kernels. Hopper: warp roles by hand, persistent, in clusters of two, and smaller tiles for few rows.
@@ -66,35 +66,31 @@ NOTES = {
        truth="aiconfigurator (CUDA graph of back-to-back launches) and cuDNN (median kernel time); clock not known, large shapes "
              "throttle. One clock factor a family.",
        stands_for="Our best configuration of a small stated space against another program: an envelope, no test of the model. A "
-                  f"sample of the rows of up to {LONGEST_US:g} us, evenly spread (--sample 0 for all rows).", family_notes=NOTES)
+                  f"sample of the rows of up to {LARGEST:g} FLOPs, evenly spread (--sample 0 for all rows).", family_notes=NOTES)
 def cases(inputs: Inputs) -> Iterator[Case]:
     """A sample of each family."""
     for gpu, hw in GPUS.items():
-        wanted = [r for r in inputs.rows(f"gemm_bf16_fp8_{gpu}_aiconfigurator.csv", GEMM) if r["dtype"] == "bfloat16"]
-        yield from _named((_gemm(r, f"gemm-{gpu}", hw, inputs) for r in _sample(wanted, inputs)))
+        rows = inputs.rows(f"gemm_bf16_fp8_{gpu}_aiconfigurator.csv", GEMM)
+        yield from _sample((_gemm(r, f"gemm-{gpu}", hw, inputs) for r in rows if r["dtype"] == "bfloat16"), inputs)
     for gpu, hw in GPUS.items():
-        wanted = [r for r in inputs.rows(f"attention_{gpu}_aiconfigurator.csv", ATTENTION)
-                  if r["phase"] == "prefill" and r["dtype"] == "bfloat16" and r["seq_q"] == r["seq_kv"]]
-        yield from _named((_attention(r, f"attention-prefill-{gpu}", hw, inputs) for r in _sample(wanted, inputs)))
-    wanted = [r for r in inputs.rows("norms_h200_gb200_cudnn.csv", NORMS)
-              if r["gpu"] == "H200" and r["kernel"] == "cudnn rms_norm fwd"]
-    yield from _named((_norm(r, inputs) for r in _sample(wanted, inputs)))
+        rows = inputs.rows(f"attention_{gpu}_aiconfigurator.csv", ATTENTION)
+        yield from _sample((_attention(r, f"attention-prefill-{gpu}", hw, inputs) for r in rows
+                            if r["phase"] == "prefill" and r["dtype"] == "bfloat16" and r["seq_q"] == r["seq_kv"]), inputs)
+    rows = inputs.rows("norms_h200_gb200_cudnn.csv", NORMS)
+    yield from _sample((_norm(r, inputs) for r in rows if r["gpu"] == "H200" and r["kernel"] == "cudnn rms_norm fwd"), inputs)
 
 
-def _sample(rows: Sequence[Row], inputs: Inputs) -> list[Row]:
-    return inputs.thinned([r for r in rows if not inputs.sample or r.number("latency_us") <= LONGEST_US])
-
-
-def _named(found: Iterator[Case]) -> Iterator[Case]:
-    """Rows of one shape, measured more than once, get a number."""
+def _sample(made: Iterable[Case], inputs: Inputs) -> Iterator[Case]:
+    """Some of the cases, or all; shapes that were measured more than once get a number."""
+    chosen = spread([c for c in made if not inputs.sample or (c.work and c.work.flops <= LARGEST)], inputs.sample)
     seen: dict[str, int] = defaultdict(int)
-    for case in found:
+    for case in chosen:
         seen[case.id] += 1
         yield case if seen[case.id] == 1 else replace(case, id=f"{case.id}-again{seen[case.id] - 1}")
 
 
 def _case(row: Row, ident: str, family: str, hw: str, work: Work, choices: Any, inputs: Inputs, **arguments: Any) -> Case:
-    return Case(f"{family}--{ident}", family, hw, Measured(row.number("latency_us"), cache=BACK_TO_BACK), work,
+    return Case(f"{family}--{ident}", family, hw, Measured(row.positive("latency_us"), cache=BACK_TO_BACK), work,
                 lambda: searched(choices, inputs.candidates, **arguments), table=family, note=NOTES[family])
 
 

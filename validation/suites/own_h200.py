@@ -25,13 +25,13 @@ def cases(inputs: Inputs) -> Iterator[Case]:
     for row in inputs.rows("gemm_h200_tileops_1500mhz.csv", COLUMNS):
         if not (row["kernel"].startswith("tilelang:") and row["op"] == "GemmFwdOp"):
             continue
-        clock = row.number("clock_mhz")
+        clock = row.positive("clock_mhz")
         arguments = dict(M=row.integer("m"), N=row.integer("n"), K=row.integer("k"), trans_A=row["trans_a"] == "1",
                          trans_B=row["trans_b"] == "1", dtype=row["dtype"], block_M=row.integer("tile_m"),
                          block_N=row.integer("tile_n"), block_K=row.integer("tile_k"), num_stages=row.integer("stages"))
         yield Case(
             f"gemm--{row['case']}", "gemm", "h200_sxm",
-            Measured(row.number("cycles") / clock, clock, row.maybe("p10_us"), row.maybe("p90_us"), COLD),
+            Measured(row.positive("cycles") / clock, clock, row.maybe("p10_us"), row.maybe("p90_us"), COLD),
             Work(row.number("flops"), row.number("bytes"), row["dtype"]),
             lambda arguments=arguments: Plan.fixed(kernel("gemm_roles"), **arguments),  # type: ignore[misc]
             overrides=FLUSHED)

@@ -60,8 +60,8 @@ def cases(inputs: Inputs) -> Iterator[Case]:
 
 
 def _case(row: Row, family: str, inputs: Inputs) -> Case:
-    clock = row.number("clock_mhz")
-    measured = Measured(row.number("cycles") / clock, clock, row.maybe("p10_us"), row.maybe("p90_us"), COLD)
+    clock = row.positive("clock_mhz")
+    measured = Measured(row.positive("cycles") / clock, clock, row.maybe("p10_us"), row.maybe("p90_us"), COLD)
     flops, moved = row.maybe("flops"), row.maybe("bytes")
     work = Work(flops or 0.0, moved or 0.0, row.get("dtype") or "float16") if flops or moved else None
     op, case, kernels = row["op"], row["case"], row.integer("n_kernels")

@@ -1,0 +1,97 @@
+"""Suites register themselves, name their cases the same whatever was measured, and come with their data."""
+
+import csv
+import dataclasses
+from pathlib import Path
+
+import pytest
+from gtsim.validation import Inputs, all_suites
+from gtsim.validation.inputs import MEASURED
+from gtsim.validation.run import listed
+
+from gtsim.errors import UsageError
+
+ROOT = Path(__file__).resolve().parents[2]
+SUITES = all_suites()
+
+
+def test_every_file_of_the_folder_is_a_suite():
+    files = {p.stem for p in (ROOT / "validation" / "suites").glob("*.py") if not p.stem.startswith("_")}
+    assert {s.cases.__module__.rpartition(".")[2] for s in SUITES.values()} == files
+    assert {"tileops-h200", "own-h200", "known-tiles", "h800-tilelang", "library"} <= set(SUITES)
+
+
+@pytest.mark.parametrize("name", SUITES)
+def test_cases_have_unique_ids_a_truth_and_one_gpu_a_family(name):
+    cases = listed(SUITES[name], Inputs())
+    assert cases
+    gpus: dict[str, set[str]] = {}
+    for case in cases:
+        assert case.measured.time_us > 0 and case.measured.cache != "unknown"
+        assert case.table or case.measured.clock_mhz is not None
+        gpus.setdefault(case.family, set()).add(case.hw)
+    assert all(len(found) == 1 for found in gpus.values())
+
+
+@pytest.mark.parametrize("name", SUITES)
+def test_ids_and_families_do_not_depend_on_what_was_measured(name, tmp_path):
+    """Other numbers in the same files: same cases, other truth."""
+    for path in MEASURED.glob("*.csv"):
+        with path.open(newline="") as f:
+            reader = csv.DictReader(f)
+            rows = list(reader)
+        with (tmp_path / path.name).open("w", newline="") as f:
+            writer = csv.DictWriter(f, reader.fieldnames)
+            writer.writeheader()
+            for row in rows:
+                writer.writerow({k: str(float(v) * 0.9) if k == "latency_us" and v else str(round(int(v) * 0.9))
+                                 if k == "cycles" and v else v for k, v in row.items()})
+    own, other = listed(SUITES[name], Inputs()), listed(SUITES[name], Inputs(measured=tmp_path))
+    assert [(c.id, c.family) for c in own] == [(c.id, c.family) for c in other]
+    assert all(b.measured.time_us == pytest.approx(0.9 * a.measured.time_us, rel=0.01) for a, b in zip(own, other, strict=True))
+
+
+def test_rows_of_other_libraries_are_no_cases():
+    with (MEASURED / "gemm_h200_tileops_1500mhz.csv").open(newline="") as f:
+        kernels = [row["kernel"] for row in csv.DictReader(f)]
+    cases = [c for c in listed(SUITES["tileops-h200"], Inputs()) if c.family in ("gemm", "gemm-fp8")]
+    assert any(not k.startswith("tilelang") for k in kernels)
+    assert len(cases) == sum(k.startswith("tilelang") for k in kernels)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(UsageError, match=r"gemm_h200_tileops_1500mhz\.csv: no such file.*--measured"):
+        listed(SUITES["own-h200"], Inputs(measured=tmp_path))
+
+
+@pytest.mark.parametrize(("old", "new", "message"), [
+    ("trans_b", "transposed", "no column 'trans_b'"),
+    (",1500,", ",fast,", "line 2: column clock_mhz holds 'fast', which is not a number"),
+    (",1500,", ",,", "line 2: column clock_mhz is empty"),
+    (",1500,", ",-3,", "line 2: column clock_mhz holds -3, which cannot be"),
+    (",1500,", ",0,", "line 2: column clock_mhz holds 0, which cannot be"),
+])
+def test_a_damaged_file_is_refused_with_its_place(tmp_path, old, new, message):
+    text = (MEASURED / "gemm_h200_tileops_1500mhz.csv").read_text()
+    (tmp_path / "gemm_h200_tileops_1500mhz.csv").write_text(text.replace(old, new))
+    with pytest.raises(UsageError) as error:
+        listed(SUITES["own-h200"], Inputs(measured=tmp_path))
+    assert message in str(error.value) and "gemm_h200_tileops_1500mhz.csv" in str(error.value)
+
+
+def test_every_measured_file_states_where_it_is_from():
+    text = (MEASURED / "README.md").read_text(encoding="utf-8")
+    assert not [p.name for p in MEASURED.glob("*.csv") if f"`{p.name}`" not in text]
+
+
+def test_a_cell_is_text_or_a_number_above_zero():
+    (row, *_) = Inputs().rows("gemm_h200_tileops_1500mhz.csv", ("m",))
+    assert row.integer("m") == 1024 and row.maybe("scale_mode") is None
+    with pytest.raises(UsageError, match="line 2: column scale_mode is empty"):
+        row.number("scale_mode")
+
+
+def test_case_data_is_frozen():
+    case = listed(SUITES["own-h200"], Inputs())[0]
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        case.id = "other"
