@@ -103,7 +103,7 @@ class RecordingKernel:
         self.pass_configs = {getattr(k, "value", str(k)): v for k, v in pass_configs.items()}
         inner = getattr(jit.func, "orig_func", None)
         self.factory = str(getattr(jit.func, "__name__", None) or getattr(inner, "__name__", "kernel"))
-        self.call_config, self.tuned = call_config, RECORDER.tuned
+        self.call_config = call_config
         self.config, self.latency = dict(call_config), 0.0
         self.written = _written_buffers(prim_func)
 
@@ -114,8 +114,9 @@ class RecordingKernel:
             args = args + tuple(kwargs[p.name] for p in given[len(args):])
         if len(given) != len(args):
             raise TypeError(f"{self.factory}: {len(args)} arguments for {len(given)} parameters")
-        launch = Recorded(self.prim_func, self.factory, self.call_config, self.pass_configs, tuned=self.tuned[0],
-                          candidates=self.tuned[1])
+        # What the operator at hand tunes: TileLang hands out the same kernel again for the same arguments.
+        launch = Recorded(self.prim_func, self.factory, self.call_config, self.pass_configs, tuned=RECORDER.tuned[0],
+                          candidates=RECORDER.tuned[1])
         bound: dict[Any, Any] = {}
         for param, value in zip(given, args, strict=True):
             _bind(self.prim_func, param, value, launch, bound)
