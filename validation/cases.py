@@ -47,7 +47,8 @@ class Work:
 
 @dataclass(frozen=True)
 class Launch:
-    """One program to lower; arguments as for `gtsim.lower`. It may launch several kernels itself."""
+    """One program to lower; arguments as for `gtsim.lower`. It may launch several kernels itself. A KernelGraph is taken as it
+    is."""
 
     kernel: Any
     kwargs: Mapping[str, Any] = field(default_factory=dict)

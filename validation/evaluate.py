@@ -11,6 +11,7 @@ from ..backend import Result, simulate
 from ..backend.summary import critical_role
 from ..errors import USER_ERRORS
 from ..frontend import lower_program
+from ..graph import KernelGraph
 from ..hwconfigs import Hardware, load_hardware
 from .best_of import best_of
 from .cases import Case, Launch, NotBuilt, Trial
@@ -82,7 +83,9 @@ def _run(trial: Trial, hw: Hardware, clock_mhz: float, fidelity: str, kernels: i
     return [simulate(graph, hw, fidelity=fidelity, clock_mhz=clock_mhz) for graph in graphs]
 
 
-def _graphs(launch: Launch, hw: Hardware) -> Sequence[Any]:
+def _graphs(launch: Launch, hw: Hardware) -> Sequence[KernelGraph]:
+    if isinstance(launch.kernel, KernelGraph):
+        return (launch.kernel,)
     return lower_program(launch.kernel, (), dict(launch.kwargs), arch=hw.chip.arch, symbols=dict(launch.symbols) or None,
                          metadata=dict(launch.metadata) or None, pass_configs=dict(launch.pass_configs) or None)
 
