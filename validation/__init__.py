@@ -5,6 +5,6 @@
 
 from .cases import Case, Launch, Measured, Plan, Trial, Work
 from .inputs import Inputs
-from .registry import Suite, all_suites, suite
+from .registry import Suite, Target, all_suites, suite
 
-__all__ = ["Case", "Inputs", "Launch", "Measured", "Plan", "Suite", "Trial", "Work", "all_suites", "suite"]
+__all__ = ["Case", "Inputs", "Launch", "Measured", "Plan", "Suite", "Target", "Trial", "Work", "all_suites", "suite"]

@@ -77,3 +77,10 @@ def test_recipes_take_effect(page: dict[str, Any]) -> None:
 def test_the_report_shows_the_unit(page: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
     page["p"].report()
     assert "activation" in capsys.readouterr().out
+
+
+def test_the_suite_is_scored(page: dict[str, Any]) -> None:
+    record = json.loads((page["folder"] / "copies.json").read_text())
+    (case,) = record["cases"]
+    assert case["predicted_cycles"] == gtsim.simulate(page["loop"], "h100_sxm", clock_mhz=1500).cycles
+    assert record["suites"]["copies"]["families"]["copy"]["mape"] == pytest.approx(abs(case["ratio"] - 1))

@@ -131,3 +131,18 @@ def test_sizes_that_the_model_page_states_are_the_programs() -> None:
     assert f"up to {blocks.STREAM_BLOCK_LINES} lines ({blocks.REGISTER_BLOCK_LINES} where warps load into registers)" in text
     assert f"about {lowering.QUANTUM_CYCLES['warp']} cycles ({lowering.QUANTUM_CYCLES['unit']} in units)" in text
     assert f"at least {BOUND_SHARE:.0%} of the run".replace("%", " %") in text
+
+
+def test_the_record_of_validate_is_documented() -> None:
+    from gtsim.validation.cases import Case, Measured, Plan, Work
+    from gtsim.validation.outcome import Outcome
+    from gtsim.validation.registry import Suite
+    from gtsim.validation.run import SuiteRun
+
+    suite = Suite("s", "t", lambda inputs: (), "")
+    case = Case("a", "f", "h200_sxm", Measured(1.0, 1000.0), Work(1, 1), lambda: Plan(()))
+    made = Outcome.of("s", case).predicted(cycles=1000, clock_mhz=1000.0, tuned=False, seconds=0.0, floor_us=1.0)
+    (family,) = SuiteRun(suite, [made], 1).families
+    text = page("validate.md")
+    for key in (*made.to_dict(), *family.to_dict()):
+        assert re.search(rf"`[^`]*\b{key}`", text), key

@@ -122,7 +122,8 @@ def run(tmp_path_factory, validate):
                     root / "run.json", "--log", root / "log.txt")
     assert done.status == 0, done.err + done.out
     record = json.loads((root / "run.json").read_text())
-    return {c["id"]: c for c in record["cases"]}, record["suites"]["tileops-h200"]["families"], done, (root / "log.txt").read_text()
+    families = record["suites"]["tileops-h200"]["families"]
+    return {c["id"]: c for c in record["cases"]}, families, done, (root / "log.txt").read_text()
 
 
 def test_kernels_come_from_the_checkout(run):
