@@ -103,6 +103,7 @@ class Case:
         work: for the floor; None if it is not known.
         build: makes the plan, in a worker process. Raises NotBuilt.
         table: rows of one table share one clock factor; empty where the clock is known.
+        contest: cases of one contest are configurations of one problem: choosing the one predicted best should lose little.
         overrides: hardware settings that belong to how it was measured, such as what the L2 holds at the start.
         note: where our kernel differs from the one that was measured.
 
@@ -116,5 +117,6 @@ class Case:
     work: Work | None
     build: Callable[[], Plan]
     table: str = ""
+    contest: str = ""
     overrides: Mapping[str, Any] = field(default_factory=dict)
     note: str = ""

@@ -17,7 +17,7 @@ class Outcome:
     """A case with its prediction, or the reason why there is none. Times are microseconds of the device.
 
     Attributes:
-        suite, id, gpu, table: of the case; `gpu` is the hardware file.
+        suite, id, gpu, table, contest: of the case; `gpu` is the hardware file.
         family: of the case; ends in "-tuned" if the measured program chose the best of many configurations by measuring.
         clock_mhz: SM clock of the measurement, None if unknown.
         cache: state of the L2 when the kernel began.
@@ -51,6 +51,7 @@ class Outcome:
     p10_us: float | None
     p90_us: float | None
     note: str = ""
+    contest: str = ""
     predicted_cycles: int | None = None
     predicted_us: float | None = None
     simulated_clock_mhz: float | None = None
@@ -74,7 +75,7 @@ class Outcome:
         """The measured half."""
         m = case.measured
         return cls(suite, case.id, case.family, case.hw, case.table, m.clock_mhz, m.cache, m.time_us, m.cycles, m.p10_us,
-                   m.p90_us, case.note)
+                   m.p90_us, case.note, case.contest)
 
     def failed(self, reason: str, seconds: float = 0.0, tuned: bool = False) -> Outcome:
         """The same case, not predicted."""

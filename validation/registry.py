@@ -18,11 +18,11 @@ Cases = Callable[[Inputs], Iterable[Case]]
 
 @dataclass(frozen=True)
 class Target:
-    """What a family must reach: `metric` at most `limit` (at least, for `tau`), and what was meant in words.
+    """What a family must reach: `metric` at most `limit` (at least, for `tau` and `choice`), and what was meant in words.
 
     Attributes:
         families: patterns of family names; the worst of them counts.
-        metric: a key of the family's scores.
+        metric: a key of the family's scores, or "choice": the share of the families' contests whose predicted best is good.
         limit: shares from 0 to 1 (0.04 is 4 %).
         what: as the target was worded.
     """
@@ -35,7 +35,7 @@ class Target:
     @property
     def at_least(self) -> bool:
         """Whether more is better."""
-        return self.metric == "tau"
+        return self.metric in ("tau", "choice")
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,9 @@ from .metrics import Scores, best_factor, scores
 from .outcome import Outcome
 from .registry import Suite, Target
 
+#: A choice is good if it takes at most this share longer than the measured best.
+CHOICE = 0.03
+
 
 @dataclass(frozen=True)
 class Family:
@@ -27,6 +30,8 @@ class Family:
         scores: of our predictions; None if no case was predicted.
         floor: of the roofline after scaling; None if the work is not known.
         floor_factors: table -> the roofline's factor.
+        choices: contest -> how much longer its predicted best takes than its measured best, as a share of the latter; for
+            contests of two cases or more.
         not_predicted: cases without a prediction.
     """
 
@@ -40,6 +45,7 @@ class Family:
     floor: Scores | None
     factors: dict[str, float]
     floor_factors: dict[str, float]
+    choices: dict[str, float]
 
     @property
     def not_predicted(self) -> int:
@@ -51,7 +57,8 @@ class Family:
         empty = {"n": 0, **dict.fromkeys(("mape", "median", "p90", "worst", "bias", "tau", "tau_clear"))}
         return {**(self.scores.to_dict() if self.scores else empty), "not_predicted": self.not_predicted, "gpu": self.gpu,
                 "clock": self.clock, "cache": self.cache, "spread": self.spread, "clock_factors": self.factors,
-                "floor": self.floor.to_dict() if self.floor else None, "floor_factors": self.floor_factors}
+                "choices": self.choices, "floor": self.floor.to_dict() if self.floor else None,
+                "floor_factors": self.floor_factors}
 
 
 def families(outcomes: Iterable[Outcome]) -> list[Family]:
@@ -79,7 +86,16 @@ def _family(name: str, group: Sequence[Outcome]) -> Family:
         ", ".join(sorted({c.cache for c in group})), statistics.median(spreads) if spreads else None, cases,
         scores([scaled[c.id] for c in done], [c.measured_us for c in done]) if done else None,
         scores([floors[c.id] for c in with_floor], [c.measured_us for c in with_floor]) if with_floor else None,
-        factors, floor_factors)
+        factors, floor_factors, _choices(done))
+
+
+def _choices(done: Sequence[Outcome]) -> dict[str, float]:
+    contests: dict[str, list[Outcome]] = defaultdict(list)
+    for case in done:
+        if case.contest:
+            contests[case.contest].append(case)
+    return {name: min(cases, key=lambda c: c.predicted_us or 0.0).measured_us / min(c.measured_us for c in cases) - 1
+            for name, cases in contests.items() if len(cases) > 1}
 
 
 def _factors(cases: Sequence[Outcome], times: Sequence[float]) -> dict[str, float]:
@@ -110,6 +126,11 @@ def verdicts(suite: Suite, found: Sequence[Family]) -> list[Verdict]:
     """Every target of the suite."""
     out = []
     for target in suite.targets:
+        if target.metric == "choice":
+            losses = [loss for f in found if any(fnmatchcase(f.name, p) for p in target.families) for loss in f.choices.values()]
+            share = sum(loss <= CHOICE for loss in losses) / len(losses) if losses else None
+            out.append(Verdict(target, f"{len(losses)} choices", share))
+            continue
         known = [(float(value), f.name) for f in found if f.scores and any(fnmatchcase(f.name, p) for p in target.families)
                  and (value := getattr(f.scores, target.metric)) is not None]
         value, name = (min if target.at_least else max)(known, default=(None, ""))

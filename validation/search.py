@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .cases import Launch, Plan, Trial
@@ -14,10 +14,9 @@ from .kernels import kernel
 Space = Mapping[str, Sequence[Any]]
 
 
-def grid(space: Space, fits: Callable[..., bool] = lambda **_: True) -> list[dict[str, Any]]:
-    """Every combination of the values that `fits`, in the order of the space, the last parameter fastest."""
-    points = (dict(zip(space, values, strict=True)) for values in itertools.product(*space.values()))
-    return [point for point in points if fits(**point)]
+def grid(space: Space) -> list[dict[str, Any]]:
+    """Every combination of the values, in the order of the space, the last parameter fastest."""
+    return [dict(zip(space, values, strict=True)) for values in itertools.product(*space.values())]
 
 
 def searched(choices: Sequence[tuple[str, Mapping[str, Any]]], limit: int, **arguments: Any) -> Plan:

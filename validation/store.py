@@ -20,8 +20,12 @@ from .evaluate import Settings
 from .inputs import Inputs
 from .outcome import Outcome
 
-_ROOMS = ("", ".backend", ".frontend", ".graph", ".hwconfigs", ".validation")
-_MEASUREMENT = ("id", "suite", "gpu", "table", "clock_mhz", "cache", "measured_us", "measured_cycles", "p10_us", "p90_us", "note")
+_ROOMS = ("backend", "frontend", "graph", "hwconfigs", "validation")
+#: Files of this room that come after a prediction, or only hand it on.
+_AFTERWARDS = {"document.py", "metrics.py", "pool.py", "record.py", "registry.py", "run.py", "scoring.py", "store.py",
+               "tables.py"}
+_MEASUREMENT = ("id", "suite", "gpu", "table", "clock_mhz", "cache", "measured_us", "measured_cycles", "p10_us", "p90_us", "note",
+                "contest")
 
 
 class Store:
@@ -65,9 +69,9 @@ def code_digest() -> str:
     """Changes with any file of gtsim that a prediction may depend on."""
     files: list[Path] = []
     for room in _ROOMS:
-        for folder in importlib.import_module(f"gtsim{room}").__path__:
-            root = Path(folder)
-            files += [p for p in (root.glob("*") if not room else root.rglob("*")) if p.suffix in (".py", ".so", ".toml")]
+        for folder in importlib.import_module(f"gtsim.{room}").__path__:
+            found = [p for p in Path(folder).rglob("*") if p.suffix in (".py", ".so", ".toml")]
+            files += [p for p in found if room != "validation" or p.name not in _AFTERWARDS]
     return _digest(files)
 
 

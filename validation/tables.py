@@ -14,7 +14,7 @@ from .metrics import Scores
 from .outcome import Outcome
 from .registry import Suite
 from .run import SuiteRun
-from .scoring import Family, Verdict, verdicts
+from .scoring import CHOICE, Family, Verdict, verdicts
 
 
 def percent(value: float | None, sign: bool = False) -> str:
@@ -29,16 +29,17 @@ def tau(value: float | None) -> str:
 
 #: Column titles of the table of families.
 FAMILY_COLUMNS = ("family", "GPU", "cases", "MAPE", "median", "p90", "worst", "bias", "tau", "clear tau", "floor MAPE",
-                  "floor tau", "clock", "factor", "spread")
+                  "floor tau", "clock", "choices", "factor", "spread")
 
 
 def family_row(f: Family) -> tuple[str, ...]:
     """The cells of a family in :data:`FAMILY_COLUMNS`."""
     s, floor = f.scores, f.floor
     count = f"{s.n if s else 0}" + (f" of {len(f.cases)}" if f.not_predicted else "")
+    choices = f"{sum(loss <= CHOICE for loss in f.choices.values())} of {len(f.choices)}" if f.choices else ""
     factor = ", ".join(f"{x:.2f}" for x in f.factors.values()) if len(f.factors) <= 3 else f"{len(f.factors)} tables"
     return (f.name, f.gpu, count, *numbers(s), percent(floor.mape if floor else None), tau(floor.tau if floor else None), f.clock,
-            factor, percent(f.spread))
+            choices, factor, percent(f.spread))
 
 
 def numbers(s: Scores | None) -> tuple[str, ...]:
@@ -51,10 +52,11 @@ def numbers(s: Scores | None) -> tuple[str, ...]:
 
 def target_text(v: Verdict) -> str:
     """What was asked for and what came out, in a line."""
-    limit = f"at least {v.target.limit:g}" if v.target.at_least else f"at most {100 * v.target.limit:g} %"
+    rank = v.target.metric == "tau"
+    limit = f"at {'least' if v.target.at_least else 'most'} " + (f"{v.target.limit:g}" if rank else f"{100 * v.target.limit:g} %")
     if v.value is None:
         return f"{v.target.what}: {limit}; nothing to judge"
-    value = f"{v.value:.2f}" if v.target.at_least else percent(v.value)
+    value = f"{v.value:.2f}" if rank else percent(v.value)
     return f"{v.target.what}: {limit}; {value} ({v.family}): {'met' if v.met else 'not met'}"
 
 

@@ -1,5 +1,6 @@
 """The numbers of a family, against computation by hand."""
 
+import dataclasses
 import math
 
 import pytest
@@ -95,6 +96,18 @@ def test_cases_without_a_prediction_are_counted_and_in_no_average():
 def test_the_best_of_many_is_a_family_of_its_own():
     made = families([outcome("a", 10.0, 11.0), outcome("b", 10.0, 11.0, tuned=True)])
     assert [f.name for f in made] == ["f", "f-tuned"]
+
+
+def test_a_choice_loses_what_the_predicted_best_takes_longer():
+    def contestant(name, measured, predicted, contest):
+        return dataclasses.replace(outcome(name, measured, predicted), contest=contest)
+
+    (family,) = families([contestant("a", 10.0, 9.0, "x"), contestant("b", 12.0, 8.0, "x"), contestant("c", 10.0, 9.0, "y"),
+                          contestant("d", 10.2, 8.0, "y"), contestant("e", 5.0, 5.0, "z"), outcome("f", 1.0, 1.0)])
+    assert family.choices == {"x": pytest.approx(0.2), "y": pytest.approx(0.02)}
+    suite = Suite("s", "t", lambda inputs: (), "", targets=(Target(("f",), "choice", 0.9, "choosing"),))
+    (verdict,) = verdicts(suite, [family])
+    assert verdict.value == 0.5 and verdict.met is False
 
 
 def test_targets_are_judged_by_the_worst_family():
