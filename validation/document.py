@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from .outcome import Outcome
-from .registry import Suite
+from .registry import Suite, all_suites
 from .run import SuiteRun
 from .scoring import Family, verdicts
 from .tables import FAMILY_COLUMNS, case_numbers, family_row, path_text, target_text
@@ -37,6 +37,8 @@ def page(runs: Sequence[SuiteRun], left_out: Sequence[tuple[Suite, str]], made: 
     parts = [HEAD, _provenance(made)]
     for run in runs:
         parts += [_suite(run)]
+    named = {run.suite.name for run in runs} | {suite.name for suite, _ in left_out}
+    left_out = [*left_out, *((s, "not part of this run") for s in all_suites().values() if s.name not in named)]
     if left_out:
         parts.append("## Left out\n\n" + "\n".join(f"- `{s.name}` ({s.title}): {reason}" for s, reason in left_out) + "\n")
     return "\n".join(parts).rstrip() + "\n"

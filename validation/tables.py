@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from rich.console import Group, RenderableType
@@ -29,7 +30,7 @@ def tau(value: float | None) -> str:
 
 #: Column titles of the table of families.
 FAMILY_COLUMNS = ("family", "GPU", "cases", "MAPE", "median", "p90", "worst", "bias", "tau", "clear tau", "floor MAPE",
-                  "floor tau", "clock", "choices", "factor", "spread")
+                  "floor tau", "clock", "L2", "choices", "factor", "spread")
 
 
 def family_row(f: Family) -> tuple[str, ...]:
@@ -39,7 +40,7 @@ def family_row(f: Family) -> tuple[str, ...]:
     choices = f"{sum(loss <= CHOICE for loss in f.choices.values())} of {len(f.choices)}" if f.choices else ""
     factor = ", ".join(f"{x:.2f}" for x in f.factors.values()) if len(f.factors) <= 3 else f"{len(f.factors)} tables"
     return (f.name, f.gpu, count, *numbers(s), percent(floor.mape if floor else None), tau(floor.tau if floor else None), f.clock,
-            choices, factor, percent(f.spread))
+            re.split("[:,]", f.cache)[0], choices, factor, percent(f.spread))
 
 
 def numbers(s: Scores | None) -> tuple[str, ...]:
@@ -87,7 +88,7 @@ def about(suite: Suite) -> RenderableType:
 def _family_table(found: Sequence[Family]) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     for title in FAMILY_COLUMNS:
-        table.add_column(title, justify="left" if title in ("family", "GPU", "clock") else "right")
+        table.add_column(title, justify="left" if title in ("family", "GPU", "clock", "L2") else "right")
     for f in found:
         table.add_row(*family_row(f))
     return table
