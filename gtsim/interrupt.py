@@ -54,14 +54,16 @@ def ends_at_once(end: Callable[[int], None]) -> Iterator[None]:
 @contextlib.contextmanager
 def heeded_by_python() -> Iterator[None]:
     """While the body runs, a Ctrl-C is a KeyboardInterrupt and nothing more, inside :func:`ends_at_once` too: for a body that
-    lets other processes do what takes long, and keeps what they have finished."""
+    lets other processes do what takes long, and keeps what they have finished. So is a request to terminate."""
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "set_wakeup_fd"):
         yield
         return
     before = signal.set_wakeup_fd(-1)
+    handler = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
     finally:
+        signal.signal(signal.SIGTERM, handler)
         signal.set_wakeup_fd(before)
 
 
