@@ -93,8 +93,9 @@ class Access:
             return None
         lanes = np.arange(32)
         pitch = [math.prod(self.storage.shape[d + 1:]) for d in range(len(self.dims))]
-        place = sum(p * np.broadcast_to(evaluate(code, {f"x{loop}": lanes}), (32,))
-                    for p, (code, _) in zip(pitch, self.dims, strict=True))
+        place = np.zeros(32, dtype=np.int64)
+        for p, (code, _) in zip(pitch, self.dims, strict=True):
+            place = place + p * np.broadcast_to(evaluate(code, {f"x{loop}": lanes}), (32,))
         steps = [int(place[1 << b] - place[0]) for b in range(5)]
         linear = place[0] + sum(((lanes >> b) & 1) * step for b, step in enumerate(steps))
         if not bool((linear == place).all()):

@@ -46,7 +46,9 @@ class Addresses:
     parts: list[_Part] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._bound, self._seen, self._divided = dict(self.binds), set(), set()
+        self._bound = dict(self.binds)
+        self._seen: set[str] = set()
+        self._divided: set[str] = set()
         for access in self._accesses():
             if str(access.buffer.scope()) in ("global", "shared", "shared.dyn"):
                 for index in access.indices:
