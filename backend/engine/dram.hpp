@@ -20,7 +20,7 @@ class DramBus {
   Tick reserve(Tick now, std::int64_t bytes, bool write, Tick more = 0) {
     (write ? written_ : read_) += bytes;
     const std::int64_t total = written_ + read_, mixed = 2 * std::min(written_, read_);
-    work_ = scaled(bytes, q16_) + scaled(bytes * mixed / total, turn_q16_) + more;
+    work_ = scaled(bytes, q16_) + scaled(mixed > 0 ? bytes * mixed / total : 0, turn_q16_) + more;  // a bus may get no byte at all
     if (total > window_) {
       written_ /= 2;
       read_ /= 2;
