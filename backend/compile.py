@@ -14,6 +14,7 @@ from ..hwconfigs import Hardware
 from .blocks import blocks_of
 from .demand import Demand, MemoryAccess, Stage, demand_of
 from .errors import SimulationError
+from .memory import DeviceMemory, carried_input, tensor_views
 from .network import crossbar_transit_cycles
 from .occupancy import Occupancy, gpcs
 from .runs import NEXT_RUN, edges_of_runs, program_order, sequence_period
@@ -306,8 +307,10 @@ def compile_program(
     policy: str,
     skip: bool = False,
     start: EarlyStart | None = None,
+    memory: DeviceMemory | None = None,
 ) -> tuple[dict[str, Any], Sequence[str]]:
-    """Engine input for `graph` on `hw`, and the names of its resources in engine order.
+    """Engine input for `graph` on `hw`, and the names of its resources in engine order. With `memory`, its tensors lie where that
+    says, and the engine tells what is in the L2 at the end.
 
     Raises:
         SimulationError: a node has no demand, or asks for a resource that the hardware lacks.
@@ -316,21 +319,8 @@ def compile_program(
     tables = _Tables(hw, {name: i for i, name in enumerate(names)}, graph.launch.cluster_ctas > 1)
     memo: dict[Any, int] = {}
     templates = [_template(graph, t, tables, memo) for t in graph.templates]
-    tensors, base = [], 0
-    for buffer, block in zip(graph.buffers, blocks_of(graph, tables.register_buffers), strict=True):
-        strides = [max(1, s * buffer.bits // 8) for s in buffer.element_strides()]
-        tensors.append(
-            {
-                "base": base,
-                "element_bits": buffer.bits,
-                "shape": np.array(buffer.shape, dtype=np.int64),
-                "stride_bytes": np.array(strides, dtype=np.int64),
-                "block": np.array(block, dtype=np.int64),
-            }
-        )
-        if buffer.scope == "global":
-            span = sum((n - 1) * s for n, s in zip(buffer.shape, strides, strict=True)) + max(1, buffer.bits // 8)
-            base += -(-span // (2 << 20)) * (2 << 20)  # allocations start on 2 MiB pages
+    blocks = blocks_of(graph, tables.register_buffers)
+    tensors = tensor_views(graph, blocks, memory or DeviceMemory().placed(graph))
     cycles_per_byte = clock_mhz * 1e6 / (hw.dram.peak_gbs * 1e9 * hw.dram.efficiency)
     line = hw.l2.line_bytes
     machine = {
@@ -377,7 +367,7 @@ def compile_program(
     }
     program: Mapping[str, Any] = {
         "machine": machine,
-        "tensors": tensors,
+        **carried_input(graph, tensors, memory),
         "use_resource": np.array(tables.use_resource, dtype=np.int32),
         "use_sub": np.array(tables.use_sub, dtype=np.int32),
         "use_peer": np.array(tables.use_peer, dtype=np.int32),

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from .memory import DeviceMemory
 from .network import Network
 from .stream import Schedule
 
@@ -91,12 +92,13 @@ class Result:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     timeline: tuple[Mapping[str, Any], ...] = ()
     schedule: Schedule | None = field(default=None, repr=False, compare=False)
+    memory: DeviceMemory | None = field(default=None, repr=False, compare=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data with `schema` = :data:`RESULT_SCHEMA`; see docs/result.md."""
-        out = {"schema": RESULT_SCHEMA, **asdict(replace(self, schedule=None))}
-        out.pop("timeline")
-        out.pop("schedule")
+        out = {"schema": RESULT_SCHEMA, **asdict(replace(self, schedule=None, memory=None))}
+        for name in ("timeline", "schedule", "memory"):
+            out.pop(name)
         return out
 
     def report(self, *, width: int | None = None) -> None:

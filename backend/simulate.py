@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from ..hwconfigs import Hardware, load_hardware
 from .compile import POLICIES, TICKS_PER_CYCLE, compile_program
 from .deadlock import deadlock_text
 from .errors import SimulationError
+from .memory import DeviceMemory
 from .network import network_of
 from .occupancy import gpcs, occupancy
 from .result import Result, Traffic
@@ -36,6 +38,8 @@ def simulate(
     progress: Callable[[float], None] | None = None,
     timeline_sm: int = -1,
     start: EarlyStart | None = None,
+    memory: DeviceMemory | None = None,
+    tensors: Mapping[str, str] | None = None,
 ) -> Result:
     """Predict how `graph` runs on `hw`.
 
@@ -51,6 +55,8 @@ def simulate(
         progress: called now and then with the share of CTAs that are done.
         timeline_sm: record what runs on this SM in `Result.timeline`.
         start: what earlier kernels of the stream leave to it, if it starts in their shadow; an idle GPU if None.
+        memory: what earlier kernels of a sequence left in the L2, an empty one for the first; `Result.memory` is for the next.
+        tensors: names of the kernel's tensors in the sequence, where they have others there.
 
     Raises:
         SimulationError: a graph for another architecture, unknown fidelity or policy, a number of threads out of range, a CTA
@@ -83,10 +89,13 @@ def simulate(
         )
     if start is not None and (not isinstance(start, EarlyStart) or start.place_free_cycles.shape != places):
         raise SimulationError(f"start must be an EarlyStart for {places[0]} CTAs an SM and {places[1]} SMs (see early_start).")
+    placed = None if memory is None else memory.placed(graph, tensors)
+    if placed is not None:
+        placed.check(machine, fidelity)
     started = time.perf_counter()
     program, names = compile_program(
         graph, machine, residency, clock_mhz=clock, by_line=fidelity == "line", policy=policy,
-        skip=fidelity == "fast" and timeline_sm < 0, start=start,
+        skip=fidelity == "fast" and timeline_sm < 0, start=start, memory=placed,
     )
     compiled = time.perf_counter()
     try:
@@ -98,7 +107,7 @@ def simulate(
     simulated = time.perf_counter()
     if raw["skipped"]:
         _complete_counts(graph, raw["nodes"])
-    return _result(
+    result = _result(
         graph,
         machine,
         raw,
@@ -109,6 +118,7 @@ def simulate(
         seconds={**graph.meta.get("seconds", {}), "compile": compiled - started, "simulation": simulated - compiled},
         parameters={"policy": policy, "overrides": dict(overrides or {}), "threads": threads},
     )
+    return result if placed is None else replace(result, memory=placed.after(raw, program, machine, fidelity))
 
 
 def _check_arch(graph: KernelGraph, hw: Hardware) -> None:

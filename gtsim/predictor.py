@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, overload
 
 from .arguments import check_call, check_choice, check_clock, check_graph, check_mapping, check_symbols, check_threads
-from .backend import FIDELITIES, POLICIES, EarlyStart, waits_for_earlier
+from .backend import FIDELITIES, POLICIES, DeviceMemory, EarlyStart, waits_for_earlier
 from .backend import simulate as run_backend
 from .errors import UsageError
 from .graph import KernelGraph
@@ -112,7 +112,7 @@ def simulate(graph: KernelGraph, hw: HardwareLike = DEFAULT_HARDWARE, *, fidelit
         overrides: dotted path -> value, such as {"l2.latency_near_cycles": 200}.
         threads: host threads.
         progress: called now and then with the share of CTAs that are done.
-        options: passed on to `gtsim.backend.simulate` (`policy`, `timeline_sm`, `start`).
+        options: passed on to `gtsim.backend.simulate` (`policy`, `timeline_sm`, `start`, `memory`, `tensors`).
 
     Raises:
         UsageError: an argument of the wrong kind.
@@ -169,8 +169,8 @@ def run(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any], options: Op
     # Building the PrimFunc and importing TileLang count as lowering, and lowering is shared by the kernels of a program.
     lowered = time.perf_counter() - started - sum(g.meta.get("seconds", {}).get("graph", 0.0) for g in graphs)
 
-    def once(graph: KernelGraph, start: EarlyStart | None = None) -> Prediction:
-        prediction = simulate_graph(graph, options, progress, start)
+    def once(graph: KernelGraph, start: EarlyStart | None = None, memory: DeviceMemory | None = None) -> Prediction:
+        prediction = simulate_graph(graph, options, progress, start, memory)
         seconds = {**prediction.result.seconds, "lowering": lowered / len(graphs)}
         return replace(prediction, result=replace(prediction.result, seconds=seconds))
 
@@ -182,10 +182,11 @@ def run(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any], options: Op
 
 
 def simulate_graph(graph: KernelGraph, options: Options, progress: Progress | None = None,
-                   start: EarlyStart | None = None) -> Prediction:
+                   start: EarlyStart | None = None, memory: DeviceMemory | None = None,
+                   tensors: Mapping[str, str] | None = None) -> Prediction:
     """Simulate on the GPU that `options` describe, and keep in the result what was changed. Raises as :func:`simulate`."""
     made = simulate(graph, options.hardware(), fidelity=options.fidelity, clock_mhz=options.clock_mhz, threads=options.threads,
-                    progress=progress, policy=options.policy, start=start)
+                    progress=progress, policy=options.policy, start=start, memory=memory, tensors=tensors)
     files = [str(f) if isinstance(f, str | Path) else "given in Python" for f in options.override_files]
     parameters = {**made.result.parameters, "overrides": dict(options.overrides), "override_files": files}
     return replace(made, result=replace(made.result, parameters=parameters))

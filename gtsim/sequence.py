@@ -10,7 +10,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.table import Table
 from rich.text import Text
 
-from .backend import Earlier, EarlyStart, early_start, waits_for_earlier
+from .backend import DeviceMemory, Earlier, EarlyStart, early_start, waits_for_earlier
 from .backend.stream import Schedule
 from .graph import KernelGraph
 from .prediction import Prediction
@@ -48,11 +48,12 @@ class Placement:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class SequencePrediction:
-    """What gtsim expects of a program that launches several kernels. Each starts with a cold L2.
+    """What gtsim expects of a program that launches several kernels. Each starts with what the one before left in the L2, unless
+    `l2.carried` is off.
 
     Attributes:
         name: of the program.
-        kernels: the predictions, in stream order, each as if it ran by itself.
+        kernels: the predictions, in stream order, each as if the ones before had ended.
         gap_us: idle time between two kernels that do not overlap, `launch.gap_us` of the hardware file.
         placements: when each of them runs.
     """
@@ -141,18 +142,20 @@ class SequencePrediction:
                        f"({saved / self.serial_us:.0%})")
 
 
-#: Simulates a graph, by itself or in the shadow of earlier kernels.
-Simulate = Callable[[KernelGraph, EarlyStart | None], Prediction]
+#: Simulates a graph, by itself or in the shadow of earlier kernels, with what those left in memory.
+Simulate = Callable[[KernelGraph, EarlyStart | None, DeviceMemory], Prediction]
 
 
 def run_in_order(name: str, graphs: Iterable[KernelGraph], simulate: Simulate) -> SequencePrediction:
     """Predict `graphs` as one stream runs them. A kernel that waits for earlier ones is simulated twice: by itself, and from the
-    last trigger of the kernel before it on, in the places that its CTAs leave (gtsim/backend/stream.py has the rules)."""
+    last trigger of the kernel before it on, in the places that its CTAs leave (gtsim/backend/stream.py has the rules). Both find
+    in the L2 what the kernel before left at its end."""
     alone: list[Prediction] = []
     placements: list[Placement] = []
     earlier: list[Earlier] = []
+    memory = DeviceMemory()
     for graph in graphs:
-        own = simulate(graph, None)
+        own = simulate(graph, None, memory)
         clock, launch = own.result.clock_mhz, own.hw.launch
         made, launched, early = own, 0.0, False
         if earlier:
@@ -161,7 +164,8 @@ def run_in_order(name: str, graphs: Iterable[KernelGraph], simulate: Simulate) -
             early = waits_for_earlier(graph)
             if early:
                 launched = earlier[-1].launched_cycles + _schedule(earlier[-1].schedule).trigger_cycles
-                made = simulate(graph, early_start(graph, own.hw, earlier, launched))
+                made = simulate(graph, early_start(graph, own.hw, earlier, launched), memory)
+        memory = made.result.memory or DeviceMemory()
         schedule = _schedule(made.result.schedule)
         ends = launched + made.result.cycles
         serial = end + launch.gap_us * clock + own.result.cycles if earlier else ends

@@ -197,6 +197,7 @@ class L2(Table):
     warm_at_start: bool = Field(default=False, description="what the kernel reads is there when it starts, as far as it fits")
     dirty_at_start: float = Field(default=0.0, ge=0, le=1, description="share of it that other programs left modified, evenly "
                                   "among their other lines, when the kernel starts")
+    carried: bool = Field(default=True, description="the next kernel of a sequence starts with what the one before left there")
 
     @model_validator(mode="after")
     def _lines_hold_sectors(self) -> "L2":

@@ -9,6 +9,7 @@
 
 #include "engine.hpp"
 #include "input.hpp"
+#include "l2_input.hpp"
 #include "limits.hpp"
 #include "machine_input.hpp"
 
@@ -154,6 +155,7 @@ Program program_of(const nb::dict& d) {
     in_range(t.block, 1, kMostElements + 1, "tensor block");
     p.tensors.push_back(std::move(t));
   }
+  l2_of(part<nb::dict>(d, "l2"), p);
   const auto use_resource = vec<std::int32_t>(d, "use_resource");
   const auto use_sub = vec<std::int32_t>(d, "use_sub");
   const auto use_peer = vec<std::int32_t>(d, "use_peer");
@@ -344,6 +346,12 @@ nb::dict run(const nb::dict& input, std::int32_t observed_sm, std::int32_t threa
   result["instance_trigger"] = array(std::move(out.instance_trigger), {instances});
   result["instance_wait"] = array(std::move(out.instance_wait), {instances});
   result["instance_sm"] = array(std::move(out.instance_sm), {instances});
+  const std::size_t kept = out.l2.keys.size(), others = out.l2.foreign.size();
+  result["l2_keys"] = array(std::move(out.l2.keys), {kept});
+  result["l2_there"] = array(std::move(out.l2.there), {kept});
+  result["l2_dirty"] = array(std::move(out.l2.dirty), {kept});
+  result["l2_copies"] = array(std::move(out.l2.copies), {kept});
+  result["l2_foreign"] = array(std::move(out.l2.foreign), {others});
   return result;
 }
 

@@ -66,7 +66,6 @@ class BlockSpread {
   // Where the first line of the block lives.
   std::int32_t partition(std::uint64_t key) const { return hash_.home(static_cast<std::uint64_t>(block_of(key).address / line_)).partition; }
 
- private:
   static constexpr int kMaxRank = 8;
   struct Block {
     std::int64_t tensor, address;
@@ -90,6 +89,7 @@ class BlockSpread {
     return block;
   }
 
+ private:
   void count(const Block& block, std::int64_t phase, Shares& out) const {
     const Tensor& tensor = tensors_[static_cast<std::size_t>(block.tensor)];
     const int last = tensor.rank - 1;

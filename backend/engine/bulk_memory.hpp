@@ -12,6 +12,7 @@
 #include "l2_cache.hpp"
 #include "l2_hash.hpp"
 #include "mshr.hpp"
+#include "recut.hpp"
 #include "program.hpp"
 #include "servers.hpp"
 #include "tiles.hpp"
@@ -43,6 +44,47 @@ class BulkMemory {
     foreign_.displace(cache_.used(), 0);
   }
 
+  // What the kernel before left. Its blocks are cut as this kernel cuts its tensors; what those do not cover stays as it is.
+  void carry(const Program& program) {
+    const L2Contents& before = program.before;
+    foreign_.restore({before.foreign[0], before.foreign[1]});
+    Recut recut(program, spread_);
+    for (std::size_t i = 0; i < before.keys.size(); ++i) {
+      const L2Contents::Entry entry = before[i];
+      if (!recut.needed(entry.key)) {
+        put(entry);
+        continue;
+      }
+      const std::int64_t whole = spread_.bytes(entry.key);
+      std::int64_t passed = 0;
+      L2Contents::Entry rest = entry;
+      recut.each(entry.key, [&](std::uint64_t key, std::int64_t bytes) {
+        const auto part = [&](std::int64_t of) { return static_cast<std::int32_t>(of * (passed + bytes) / whole - of * passed / whole); };
+        const L2Contents::Entry moved{key, part(entry.there), part(entry.dirty), entry.copies};
+        rest.there -= moved.there;
+        rest.dirty -= moved.dirty;
+        passed += bytes;
+        if (moved.there > 0) put(moved);
+      });
+      if (rest.there > 0) put(rest);
+    }
+    const std::int32_t partitions = machine_.l2_config.partitions;
+    cache_.each([&](L2Cache::Block& block) {
+      block.mask = block.footprint == spread_.bytes(block.key) ? kWholeBlock : 0;
+      if (block.mask == 0) block.copies = 0;
+      cache_.grow(block, std::popcount(block.copies) * (block.footprint / partitions * (partitions - 1)));
+    });
+  }
+
+  // What is left in the end.
+  void leave(L2Contents& out) {
+    cache_.each([&](const L2Cache::Block& block) {
+      const std::int64_t there = block.mask != 0 ? spread_.bytes(block.key) : block.footprint;
+      out.add({block.key, static_cast<std::int32_t>(there), block.dirty, block.copies});
+    });
+    out.foreign = {foreign_.state().left, foreign_.state().written};
+  }
+
   Window load(const Piece& piece, std::int32_t sm, Tick first, Tick last) {
     std::int64_t bytes = piece.sector_bytes;
     Window shared{0, 0};  // of the part that another SM of the pair has asked for
@@ -60,6 +102,7 @@ class BulkMemory {
       }
     }
     L2Cache::Block& block = cache_.touch(piece.key, piece.footprint);
+    const std::int32_t there = complete(block, piece.footprint);
     traffic_.l2_read += bytes;
     const std::int64_t lines =
         bytes == piece.sector_bytes ? piece.lines : std::max<std::int64_t>(std::int64_t{piece.lines} * bytes / piece.sector_bytes, 1);
@@ -83,7 +126,7 @@ class BulkMemory {
     Tick begin = first;
     if (const std::uint32_t missing = piece.mask & ~block.mask; missing != 0) {
       begin = mshr_.claim(first, lines);
-      const Tick start = dram(begin, piece.key, piece.footprint, false);
+      const Tick start = dram(begin, piece.key, piece.footprint - there, false);
       // The latency is that of a row that must be opened.
       const Tick latency = machine_.dram_latency - (rows_.touch(spread_.address(piece.key)) ? machine_.dram.activate : 0);
       ready_first = start + latency;
@@ -91,7 +134,7 @@ class BulkMemory {
       mshr_.hold(ready_last, lines);
       block.ready = std::max(block.ready, ready_last);
       block.mask |= piece.mask;
-      traffic_.dram_read += piece.footprint;
+      traffic_.dram_read += piece.footprint - there;
     } else {
       traffic_.l2_hit += lines;
       if (block.ready > first) {
@@ -111,6 +154,7 @@ class BulkMemory {
 
   Window store(const Piece& piece, std::int32_t request_bytes, Tick first, Tick last, bool atomic) {
     L2Cache::Block& block = cache_.touch(piece.key, piece.footprint);
+    complete(block, piece.footprint);
     if (block.copies != 0) {  // what was written is nowhere else
       cache_.grow(block, piece.footprint - block.footprint);
       block.copies = 0;
@@ -139,6 +183,25 @@ class BulkMemory {
 
  private:
   static constexpr std::int32_t kCoalescerEntries = 256;  // blocks under way of one unit
+
+  // Add what an earlier kernel left of a block; `footprint` counts it, and `copies` are those of all its parts.
+  void put(const L2Contents::Entry& entry) {
+    const std::int64_t before = cache_.used();
+    L2Cache::Block& block = cache_.touch(entry.key, entry.there);
+    const auto whole = static_cast<std::int32_t>(spread_.bytes(entry.key));
+    block.copies = cache_.used() != before ? entry.copies : block.copies & entry.copies;
+    const std::int32_t there = std::min(whole, cache_.used() != before ? entry.there : block.footprint + entry.there);
+    cache_.grow(block, there - block.footprint);
+    block.dirty = std::min(block.dirty + entry.dirty, there);
+  }
+
+  // A block of which only a part is left takes its whole room from now on. Returns how many bytes were there.
+  std::int32_t complete(L2Cache::Block& block, std::int32_t footprint) {
+    if (block.mask != 0 || block.footprint >= footprint) return 0;
+    const std::int32_t there = block.footprint;
+    cache_.grow(block, footprint - there);
+    return there;
+  }
 
   void shrink(Tick now) {
     if (const std::int64_t gone = foreign_.displace(cache_.used(), machine_.line_bytes); gone > 0) {

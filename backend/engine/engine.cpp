@@ -169,6 +169,8 @@ Outcome Engine::outcome() {
   }
   Tick dram = 0;
   for (const MemorySide& memory : memory_) dram += memory.memory.dram_busy() - memory.memory.dram_left(out.end);
+  if (program_.keep_l2)
+    for (MemorySide& memory : memory_) memory.memory.leave(out.l2);
   out.end += out.skipped_time;
   out.busy.push_back(std::clamp<Tick>(dram, 0, out.end));
   return std::move(out);

@@ -46,6 +46,12 @@ class L2Cache {
 
   std::int64_t used() const { return used_; }
 
+  // All blocks, the least recently used first.
+  template <typename Visit>
+  void each(Visit visit) {
+    for (std::int32_t id = oldest_; id >= 0; id = blocks_[static_cast<std::size_t>(id)].newer) visit(blocks_[static_cast<std::size_t>(id)]);
+  }
+
   // `block` takes so many bytes more (fewer, if negative).
   void grow(Block& block, std::int32_t bytes) {
     block.footprint += bytes;

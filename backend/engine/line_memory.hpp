@@ -43,6 +43,36 @@ class LineMemory {
     }
   }
 
+  // What the kernel before left in the groups of part `number` of `parts`.
+  void carry(const L2Contents& before, std::size_t number, std::size_t parts) {
+    for (std::size_t g = number; g < groups_.size(); g += parts)
+      groups_[g].foreign.restore({before.foreign[2 * g], before.foreign[2 * g + 1]});
+    for (std::size_t i = 0; i < before.keys.size(); ++i) {
+      const L2Contents::Entry entry = before[i];
+      const auto g = static_cast<std::size_t>(hash_.home(entry.key).group);
+      if (g % parts != number) continue;
+      L2Cache& cache = groups_[g].cache;
+      L2Cache::Block& block = cache.touch(entry.key, machine_.line_bytes);
+      const auto dirty = static_cast<std::uint32_t>(entry.dirty);
+      block.mask = static_cast<std::uint32_t>(entry.there) | dirty << kDirtyShift;
+      block.dirty = std::popcount(dirty) * machine_.sector_bytes;
+      block.copies = entry.copies;
+      cache.grow(block, std::popcount(entry.copies) * machine_.line_bytes);
+    }
+  }
+
+  // What is left in the end in the groups of part `number` of `parts`.
+  void leave(L2Contents& out, std::size_t number, std::size_t parts) {
+    out.foreign.resize(2 * groups_.size());
+    for (std::size_t g = number; g < groups_.size(); g += parts) {
+      groups_[g].cache.each([&](const L2Cache::Block& block) {
+        out.add({block.key, static_cast<std::int32_t>(block.mask & kSectors), static_cast<std::int32_t>(block.mask >> kDirtyShift), block.copies});
+      });
+      out.foreign[2 * g] = groups_[g].foreign.state().left;
+      out.foreign[2 * g + 1] = groups_[g].foreign.state().written;
+    }
+  }
+
   Window load(const Piece& piece, std::int32_t sm, Tick first, Tick last) {
     const L2Hash::Home home = hash_.home(piece.key);
     Group& group = groups_[static_cast<std::size_t>(home.group)];

@@ -12,8 +12,14 @@ class MemorySystem {
  public:
   using Window = gtsim::Window;
 
-  MemorySystem(const Program& program, Servers& servers, Traffic& traffic)
-      : by_line_(program.machine.by_line), bulk_(program, servers, traffic), line_(program.machine, servers, traffic) {
+  // Part `number` of `parts` that share nothing; runs of lines have one part.
+  MemorySystem(const Program& program, Servers& servers, Traffic& traffic, std::size_t number, std::size_t parts)
+      : by_line_(program.machine.by_line), number_(number), parts_(parts), bulk_(program, servers, traffic), line_(program.machine, servers, traffic) {
+    if (program.carried) {
+      if (by_line_) line_.carry(program.before, number_, parts_);
+      else bulk_.carry(program);
+      return;
+    }
     if (!program.machine.l2_config.warm) return;
     for (const std::int32_t tensor : tensors_read(program)) {
       if (by_line_) line_.warm(program.tensors[static_cast<std::size_t>(tensor)]);
@@ -34,6 +40,12 @@ class MemorySystem {
     return by_line_ ? line_.store(piece, request_bytes, first, last, atomic) : bulk_.store(piece, request_bytes, first, last, atomic);
   }
 
+  // What is left in the L2 in the end.
+  void leave(L2Contents& out) {
+    if (by_line_) line_.leave(out, number_, parts_);
+    else bulk_.leave(out);
+  }
+
   Tick dram_busy() const { return bulk_.dram_busy() + line_.dram_busy() + skipped_busy_; }
   // What DRAM still has to do at `end`, the end of the run: write back what was evicted last.
   Tick dram_left(Tick end) const { return by_line_ ? line_.dram_left(end) : bulk_.dram_left(end); }
@@ -41,6 +53,7 @@ class MemorySystem {
 
  private:
   bool by_line_;
+  std::size_t number_, parts_;
   BulkMemory bulk_;
   LineMemory line_;
   Tick skipped_busy_ = 0;

@@ -21,7 +21,7 @@ class MemorySide {
  public:
   // Part `number` of all.
   MemorySide(const Chip& chip, Tick* free, std::size_t number, std::size_t shards)
-      : servers(chip.machine, free), memory(chip.program, servers, traffic), number_(number), forward_(chip.forward) {
+      : servers(chip.machine, free), memory(chip.program, servers, traffic, number, chip.route.parts), number_(number), forward_(chip.forward) {
     for (auto& side : inbox) side.resize(shards);
   }
 

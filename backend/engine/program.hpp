@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "l2_contents.hpp"
 #include "noc.hpp"
 #include "time.hpp"
 
@@ -200,6 +201,12 @@ struct Program {
   std::vector<std::int32_t> instance_template;
   std::vector<std::int64_t> columns;  // [instances, columns_width]
   std::int32_t columns_width = 0;
+  // Sequences of kernels: what the one before left in the L2, and whether to tell what this one leaves. `tensors` holds those of the
+  // kernel, then those that only the contents name; `carried_into` are the ones in global memory.
+  std::int32_t own_tensors = 0;
+  std::vector<std::int32_t> carried_into;
+  bool carried = false, keep_l2 = false;
+  L2Contents before;
 };
 
 inline constexpr int kReasons = 6;
@@ -246,6 +253,7 @@ struct Outcome {
   std::int64_t bound_ppm = 0;                      // how far what is left out may be from the periods it was judged by
   std::vector<Tick> instance_trigger, instance_wait;  // [instances] first trigger, first wait for earlier kernels; kNever: none
   std::vector<std::int32_t> instance_sm;           // [instances]
+  L2Contents l2;                                   // what is left in the L2, if asked for
 };
 
 }  // namespace gtsim

@@ -6,7 +6,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gtsim.backend import Earlier, EarlyStart, SimulationError, early_start, occupancy, simulate, waits_for_earlier
+from gtsim.backend import (
+    DeviceMemory,
+    Earlier,
+    EarlyStart,
+    SimulationError,
+    early_start,
+    occupancy,
+    simulate,
+    waits_for_earlier,
+)
 from gtsim.graph import KernelGraph
 from gtsim.hwconfigs import load_hardware
 
@@ -23,8 +32,8 @@ GAP = 700  # cycles between two kernels
 def stream(*graphs: KernelGraph, **overrides: Any) -> SequencePrediction:
     hw = load_hardware("h100_sxm", {**PLAIN, "launch.gap_us": GAP / 1000, **overrides})
 
-    def once(graph: KernelGraph, start: EarlyStart | None) -> Prediction:
-        return Prediction(simulate(graph, hw, clock_mhz=CLOCK, start=start), graph, hw)
+    def once(graph: KernelGraph, start: EarlyStart | None, memory: DeviceMemory) -> Prediction:
+        return Prediction(simulate(graph, hw, clock_mhz=CLOCK, start=start, memory=memory), graph, hw)
 
     return run_in_order("program", graphs, once)
 

@@ -53,7 +53,8 @@ def test_a_program_adds_its_kernels_and_the_gaps_between_them(make_gemm) -> None
 
     changed = {"launch.gap_us": 0.5}
     program = run_in_order(
-        "two", (make_gemm(4, 4), make_gemm(8, 4)), lambda g, _: gtsim.simulate(g, clock_mhz=1000, overrides=changed)
+        "two", (make_gemm(4, 4), make_gemm(8, 4)),
+        lambda g, _, memory: gtsim.simulate(g, clock_mhz=1000, overrides=changed, memory=memory),
     )
     kernels = program.kernels
     found = program.to_dict()
