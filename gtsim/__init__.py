@@ -44,7 +44,7 @@ _EXPORTS = {
     "UsageError": "errors", "USER_ERRORS": "errors",
     "CheckReport": "checker", "Finding": "graph", "check": "checker",
 }  # fmt: skip
-_MODULES = ("backend", "errors", "frontend", "graph", "hwconfigs", "prediction", "predictor", "report", "sequence")
+_MODULES = ("backend", "errors", "frontend", "graph", "hwconfigs", "models", "prediction", "predictor", "report", "sequence")
 
 __all__ = [
     "CheckReport", "Finding", "Hardware", "KernelGraph", "Prediction", "Predictor", "Result", "SequencePrediction",
