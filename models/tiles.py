@@ -1,9 +1,9 @@
 """Tile sizes by shape and architecture: one rule for all models, stated here, fitted to no measurement.
 
-Products with more than 64 rows take tiles of 128 x 128 (of each of two matrices, on sm_80 of both together), smaller ones where
-those would not give every SM a tile. Those with fewer rows are bound by the weights that they read: the tile is as low as the
-rows allow (16, 32, 64), as wide as still gives every SM a tile, and deep enough that four stages keep about 64 KB of weights on
-their way to each SM.
+Products with more than 64 rows take the tile of `SIZES` that promises the shortest run: as many waves as one tile an SM makes,
+each as long as the tensor cores take for a tile, or its operands at an SM's share of the L2 bandwidth; of equals the largest. Two
+matrices share the width. Products with fewer rows are bound by the weights that they read: the tile is as low as the rows allow
+(16, 32, 64), as wide as still gives every SM a tile, and so deep that four stages keep about 64 KB on their way to each SM.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from ..hwconfigs import Hardware
 
 #: Shared memory that the stages of a product may take, so that it is legal on sm_80 too.
 MOST_STAGE_BYTES = 128 << 10
+#: Tiles of products with many rows; sm_80 has no room for the sums of the first.
+SIZES = ((128, 256), (128, 128), (128, 64), (64, 64))
 #: Tiles of one strip: SMs that run at the same time share rows of both operands in the L2.
 STRIP = 8
 #: Parts of a cache that the joining kernel holds in registers.
@@ -28,9 +30,16 @@ def product(rows: int, columns: int, depth: int, hw: Hardware, *, matrices: int 
         return copies * -(-rows // m) * -(-columns // n)
 
     if rows > 64:
-        share = 1 if wide else matrices  # registers of sm_80 hold one 128 x 128 tile of sums
-        sizes = ((128, 128 // share), (128, 64 // share), (64, 64 // share))
-        m, n = next((size for size in sizes if tiles(*size) >= sms), sizes[-1])
+        sizes = [(m, n // matrices) for m, n in SIZES if wide or n <= 128]
+        multiplied = hw.resources["tensor"].rate_per_cycle * hw.sm.subpartitions / 2
+        loaded = hw.resources["l2"].rate_per_cycle / sms / element_bytes
+
+        def cycles(size: tuple[int, int]) -> float:
+            """Of all waves, for one column of the operands."""
+            m, n = size[0], size[1] * matrices
+            return -(-tiles(*size) // sms) * max(m * n / multiplied, (m + n) / loaded)
+
+        m, n = min(sizes, key=lambda size: (cycles(size), -size[0] * size[1]))
         depth_of_stage = 64 if wide else 32
         return {"block_M": m, "block_N": n, "block_K": depth_of_stage, "num_stages": 3,
                 "threads": 256 if m == 128 and wide else 128}

@@ -155,7 +155,6 @@ Program program_of(const nb::dict& d) {
     in_range(t.block, 1, kMostElements + 1, "tensor block");
     p.tensors.push_back(std::move(t));
   }
-  l2_of(part<nb::dict>(d, "l2"), p);
   const auto use_resource = vec<std::int32_t>(d, "use_resource");
   const auto use_sub = vec<std::int32_t>(d, "use_sub");
   const auto use_peer = vec<std::int32_t>(d, "use_peer");
@@ -266,6 +265,7 @@ Program program_of(const nb::dict& d) {
       require(times >= 1 && times < kMaxNodes, "a loop body runs less than once or too often");
     }
   check_limits(p);
+  l2_of(part<nb::dict>(d, "l2"), p);
   return p;
 }
 

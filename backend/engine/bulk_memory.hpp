@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "block_spread.hpp"
@@ -71,8 +72,11 @@ class BulkMemory {
     const std::int32_t partitions = machine_.l2_config.partitions;
     cache_.each([&](L2Cache::Block& block) {
       block.mask = block.footprint == spread_.bytes(block.key) ? kWholeBlock : 0;
-      if (block.mask == 0) block.copies = 0;
-      cache_.grow(block, std::popcount(block.copies) * (block.footprint / partitions * (partitions - 1)));
+      const std::int64_t more = std::int64_t{std::popcount(block.copies)} * (block.footprint / partitions * (partitions - 1));
+      if (block.mask == 0 || more > std::numeric_limits<std::int32_t>::max() - block.footprint)
+        block.copies = 0;
+      else
+        cache_.grow(block, static_cast<std::int32_t>(more));
     });
   }
 
@@ -188,11 +192,12 @@ class BulkMemory {
   void put(const L2Contents::Entry& entry) {
     const std::int64_t before = cache_.used();
     L2Cache::Block& block = cache_.touch(entry.key, entry.there);
-    const auto whole = static_cast<std::int32_t>(spread_.bytes(entry.key));
-    block.copies = cache_.used() != before ? entry.copies : block.copies & entry.copies;
-    const std::int32_t there = std::min(whole, cache_.used() != before ? entry.there : block.footprint + entry.there);
+    const bool fresh = cache_.used() != before;
+    block.copies = fresh ? entry.copies : block.copies & entry.copies;
+    const std::int64_t all = std::int64_t{block.footprint} + (fresh ? 0 : entry.there);
+    const auto there = static_cast<std::int32_t>(std::min(all, spread_.bytes(entry.key)));
     cache_.grow(block, there - block.footprint);
-    block.dirty = std::min(block.dirty + entry.dirty, there);
+    block.dirty = static_cast<std::int32_t>(std::min<std::int64_t>(std::int64_t{block.dirty} + entry.dirty, there));
   }
 
   // A block of which only a part is left takes its whole room from now on. Returns how many bytes were there.

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gtsim.backend import SimulationError, _engine, occupancy, simulate
+from gtsim.backend import DeviceMemory, SimulationError, _engine, occupancy, simulate
 from gtsim.backend.compile import compile_program
 from gtsim.graph import GraphError, load_graph, save_graph
 from gtsim.graph.model import TEMPLATE_ARRAYS
@@ -62,14 +62,21 @@ def changed(draw: st.DrawFn) -> dict[str, Any]:
     """The input of a random kernel with a few entries changed, cut, swapped, or missing."""
     case: Case = draw(kernels())
     fidelity = case.options["fidelity"]
+    memory = draw(st.none() | st.builds(DeviceMemory))
+    if memory is not None:
+        memory = memory.placed(case.graph)
+        with suppress(SimulationError):  # what an earlier run left; its tensors lay where they do, or elsewhere over them
+            memory = simulate(case.graph, case.hw, **case.options, memory=memory).memory.placed(case.graph)
+            moved = draw(st.sampled_from([0, 0, 2, 32, 256, 1000]))
+            memory = replace(memory, addresses={name: (base + moved, size) for name, (base, size) in memory.addresses.items()})
     program, _ = compile_program(case.graph, case.hw, occupancy(case.graph, case.hw), clock_mhz=1800.0,
                                  by_line=fidelity == "line", policy=case.options["policy"], skip=fidelity == "fast",
-                                 start=case.early())
-    program = {**program, "machine": dict(program["machine"]), "tensors": [dict(t) for t in program["tensors"]],
-               "templates": [dict(t) for t in program["templates"]]}
+                                 start=case.early(), memory=memory)
+    program = {**program, "l2": dict(program["l2"]), "machine": dict(program["machine"]),
+               "tensors": [dict(t) for t in program["tensors"]], "templates": [dict(t) for t in program["templates"]]}
     for _ in range(draw(st.integers(1, 3))):
-        part = draw(st.sampled_from([program, program["machine"], *program["tensors"], *program["templates"]])) \
-            if all(isinstance(program.get(k), list | dict) for k in ("machine", "tensors", "templates")) else program
+        part = draw(st.sampled_from([program, program["machine"], program["l2"], *program["tensors"], *program["templates"]])) \
+            if all(isinstance(program.get(k), list | dict) for k in ("machine", "l2", "tensors", "templates")) else program
         key = draw(st.sampled_from(sorted(part)))
         value = part[key]
         way = draw(st.integers(0, 9))
@@ -122,7 +129,7 @@ def test_a_damaged_graph_is_refused_or_runs(case: Case, data: st.DataObject) -> 
         simulate(load_graph(Path(folder) / "graph.npz"), case.hw, start=case.early(), **case.options)
 
 
-@pytest.mark.parametrize("key", ["machine", "tensors", "templates", "stages", "instance_template"])
+@pytest.mark.parametrize("key", ["machine", "tensors", "templates", "stages", "instance_template", "l2"])
 @pytest.mark.parametrize("value", [None, 3, [3], {}, "x"])
 def test_parts_that_are_something_else_are_named(key: str, value: Any) -> None:
     kernel = Kernel()

@@ -11,7 +11,8 @@ from gtsim.hwconfigs import list_hardware, load_hardware
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = sorted((ROOT / "docs").glob("*.md"))
-NAMED_FILE = re.compile(r"`((?:backend|docs|examples|frontend|graph|gtsim|hwconfigs|tests|validation)/[\w./*-]*)`")
+ROOMS = "backend|benchmarks|docs|examples|frontend|graph|gtsim|hwconfigs|models|tests|validation"
+NAMED_FILE = re.compile(rf"`((?:{ROOMS})/[\w./*-]*)`")
 LINK = re.compile(r"\]\(([^)#:]+)(?:#([^)]+))?\)")
 MARKS = ("calibrated", "ptxas 13.0 stall count")
 
@@ -65,7 +66,7 @@ def test_only_listed_constants_are_calibrated(name: str) -> None:
 
 def test_keys_listed_as_not_read_are_exactly_those() -> None:
     listed = re.findall(r"`([\w.]+)`", page("assumptions.md").split("## Keys that no model reads yet")[1])
-    files = [f for room in ("backend", "frontend", "gtsim") for f in (ROOT / room).rglob("*.py")]
+    files = [f for room in ("backend", "frontend", "gtsim", "models") for f in (ROOT / room).rglob("*.py")]
     code = "\n".join(f.read_text(encoding="utf-8") for f in files)
     tables = {key for key in load_hardware("h200_sxm").flat() if not key.startswith("resources.")}
     keys = {key for key in tables if key.count(".") == 1 and not key.endswith(".supported")}
