@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
-from gtsim.models import ModelPrediction, Predictor, Workload, compulsory_bytes, load_model, memory_bytes, shares
+from gtsim.models import ModelPrediction, Predictor, Workload, compulsory_bytes, load_model, memory_bytes, presets, shares
 from gtsim.models.report import warnings_of
 
 from gtsim.predictor import Options
@@ -108,3 +109,12 @@ def test_the_result_is_plain_json(decoded: ModelPrediction) -> None:
     plain = json.loads(json.dumps(decoded.to_dict(), allow_nan=False))
     assert plain["time_us"] == decoded.time_us and plain["layers"] == 10
     assert [s["name"] for s in plain["layer"]] == [s.name for s in decoded.layer]
+
+
+def test_the_page_names_every_field_and_every_preset(decoded: ModelPrediction) -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "models.md").read_text(encoding="utf-8")
+    plain = decoded.to_dict()
+    assert not [key for key in plain if f"`{key}`" not in page and f"`{key}[]`" not in page]
+    assert not [key for key in plain["layer"][0] if f"`.{key}`" not in page and f"[].{key}`" not in page]
+    assert ", ".join(["llama3-8b", "llama3-70b", "llama3-405b", "mixtral-8x7b", "qwen3-30b-a3b"]) in page
+    assert len(presets()) == 5
