@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from .interrupt import ends_at_once, leave
+from .interrupt import asked, ends_at_once, leave
 
 #: Exit status after Ctrl-C.
 INTERRUPTED = 130
@@ -45,6 +45,9 @@ def run(arguments: list[str], *, debug: bool = False) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except Exception as error:
+        if asked():
+            print("interrupted", file=sys.stderr)
+            return INTERRUPTED
         from .errors import USER_ERRORS, exit_code
 
         if debug:

@@ -13,6 +13,13 @@ from collections.abc import Callable, Iterator
 #: Seconds that Python gets to raise KeyboardInterrupt; then the process is ended.
 PATIENCE_SECONDS = 0.2
 
+_asked = threading.Event()
+
+
+def asked() -> bool:
+    """Whether Ctrl-C came since the body of :func:`ends_at_once` began. A compiler that it interrupts may raise what it likes."""
+    return _asked.is_set()
+
 
 @contextlib.contextmanager
 def ends_at_once(end: Callable[[int], None]) -> Iterator[None]:
@@ -28,12 +35,14 @@ def ends_at_once(end: Callable[[int], None]) -> Iterator[None]:
         stderr = os.dup(2)
     send.setblocking(False)
     done = threading.Event()
+    _asked.clear()
     before = signal.set_wakeup_fd(send.fileno(), warn_on_full_buffer=False)
 
     def watch() -> None:
         while signal.SIGINT not in (got := receive.recv(64)):
             if not got:  # the body has ended
                 return
+        _asked.set()
         if not done.wait(PATIENCE_SECONDS):
             end(stderr)
 

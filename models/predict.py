@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..backend import DeviceMemory, Result
@@ -21,6 +21,8 @@ MODEL_SCHEMA = 1
 TOTALS = ("cycles", "time_us", "layer_us", "head_us", "gap_us", "floor_us", "tokens_per_s")
 #: Layers that are simulated; the last of them is reported.
 WARM_LAYERS = 2
+#: Blocks of L2 contents that are kept for launches to come, 20 bytes each.
+MOST_BLOCKS = 5_000_000
 Progress = Callable[[float], None]
 
 
@@ -142,6 +144,7 @@ class Predictor:
         self.hw = self.options.hardware()
         self._graphs: dict[str, KernelGraph] = {}
         self._results: dict[tuple[str, ...], Result] = {}
+        self._kept = 0  # blocks of L2 contents in `_results`
 
     def predict(self, model: ModelConfig, work: Workload, progress: Progress | None = None) -> ModelPrediction:
         """One pass of `model`. Two layers and the head are simulated, each launch with what those before left in the L2.
@@ -164,7 +167,7 @@ class Predictor:
             report(0.0)
             result = self.run(call, memory, report)
             memory = result.memory
-            steps.append(Step(call.name, result))
+            steps.append(Step(call.name, replace(result, memory=None, schedule=None)))
         last = len(steps) - len(head)
         return ModelPrediction(model, work, self.hw, tuple(steps[last - len(layers[-1]) : last]), tuple(steps[last:]),
                                self.hw.launch.gap_us)
@@ -176,10 +179,14 @@ class Predictor:
         own = {b.name for b in graph.buffers if b.scope == "global"}
         tensors = {parameter: name for parameter, name in call.tensors.items() if parameter in own}
         key = (shape,) if memory is None else (shape, repr(sorted(tensors.items())), memory.digest)
-        if key not in self._results:
-            made = simulate_graph(graph, self.options, progress, None, memory, tensors if memory is not None else None)
-            self._results[key] = made.result
-        return self._results[key]
+        if key in self._results:
+            return self._results[key]
+        result = simulate_graph(graph, self.options, progress, None, memory, tensors if memory is not None else None).result
+        self._results[key] = result
+        self._kept += _blocks(result)
+        while self._kept > MOST_BLOCKS:  # the oldest go first
+            self._kept -= _blocks(self._results.pop(next(iter(self._results))))
+        return result
 
     def _lowered(self, shape: str, call: Call) -> KernelGraph:
         if shape not in self._graphs:
@@ -187,6 +194,11 @@ class Predictor:
             factory = getattr(importlib.import_module(f"{__package__}.kernels.{module}"), function)
             self._graphs[shape] = lower(factory, (), call.arguments, hw=self.hw, metadata=call.metadata)
         return self._graphs[shape]
+
+
+def _blocks(result: Result) -> int:
+    """Blocks, or lines, of the L2 contents that a result holds."""
+    return 0 if result.memory is None or result.memory.l2 is None else len(result.memory.l2.keys)
 
 
 def _shape(call: Call) -> str:

@@ -7,9 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gtsim.backend import DeviceMemory, Result, SimulationError, simulate
+from gtsim.backend import DeviceMemory, EarlyStart, Result, SimulationError, simulate
 from gtsim.graph import KernelGraph, TileGraphBuilder
 from gtsim.hwconfigs import load_hardware
+
+from gtsim.prediction import Prediction
+from gtsim.sequence import run_in_order
 
 from .kernels import PLAIN
 
@@ -173,3 +176,15 @@ def test_contents_are_of_one_gpu_and_fidelity() -> None:
         simulate(graph, load_hardware("h200_sxm"), memory=left)
     with pytest.raises(SimulationError, match="no tensor 'q'"):
         simulate(graph, "h100_sxm", memory=DeviceMemory(), tensors={"q": "x"})
+
+
+def test_the_kernels_of_a_program_find_what_the_one_before_left() -> None:
+    """Through the front door: the first writes 64 KB, the second reads them."""
+    hw = load_hardware("h100_sxm", BARE)
+
+    def once(graph: KernelGraph, start: EarlyStart | None, memory: DeviceMemory) -> Prediction:
+        return Prediction(simulate(graph, hw, start=start, memory=memory), graph, hw)
+
+    program = run_in_order("two", [kernel((512, 64), stores=rows(0, 512)), kernel((512, 64), loads=rows(0, 512))], once)
+    assert [read(p.result) for p in program.kernels] == [0, 0]
+    assert program.kernels[1].result.traffic.l2_hit_rate == 1

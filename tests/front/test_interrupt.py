@@ -55,3 +55,26 @@ def test_a_command_that_ends_leaves_no_trace() -> None:
         time.sleep(5)
     time.sleep(0.3)
     assert asked == [] and signal.set_wakeup_fd(before) == before
+
+
+def test_whatever_a_compiler_makes_of_it(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pass that was interrupted raises an error of its own: the command still says that it was interrupted, and no more."""
+    import os
+
+    from gtsim import cli
+    from gtsim.interrupt import asked, ends_at_once
+
+    def passes(arguments: list[str]) -> int:
+        os.kill(os.getpid(), signal.SIGINT)
+        while not asked():
+            time.sleep(0.01)
+        raise RuntimeError("")
+
+    monkeypatch.setattr(cli, "_invoke", passes)
+    before = signal.signal(signal.SIGINT, lambda *_: None)
+    try:
+        with ends_at_once(lambda _: None):
+            assert cli.run([]) == 130
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert capsys.readouterr().err == "interrupted\n"

@@ -68,10 +68,9 @@ def test_without_carried_contents_every_launch_starts_cold(decoded: ModelPredict
 
 
 def test_launches_of_one_shape_are_lowered_once(predictor: Predictor, decoded: ModelPrediction) -> None:
-    before = len(predictor._graphs)
-    again = predictor.predict(SMALL, decoded.work)
-    assert again.time_us == decoded.time_us
-    assert [s.result is t.result for s, t in zip(again.layer, decoded.layer, strict=True)] == [True] * 9
+    before, simulated = len(predictor._graphs), len(predictor._results)
+    assert predictor.predict(SMALL, decoded.work).time_us == decoded.time_us
+    assert len(predictor._results) == simulated
     predictor.predict(SMALL, replace(decoded.work, kv=1024))
     assert len(predictor._graphs) - before <= 3  # RoPE, attention and, if it splits in another way, the join
 
