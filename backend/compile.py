@@ -150,6 +150,10 @@ class _Tables:
             access = self._access(node, stage.access)
         if stage.kind == "unit" and not stage.uses:
             raise SimulationError(f"{node.label()}: a unit stage needs at least one resource")
+        if stage.kind == "unit" and stage.queue is not None:
+            if stage.queue < 0:
+                raise SimulationError(f"{node.label()}: a queue has a number of at least 0, not {stage.queue}")
+            access = stage.queue
         fitting = math.ceil(longest / QUANTUM_CYCLES[stage.kind])
         pieces = max(1, min(fitting if stage.pieces is None else stage.pieces, fitting, MAX_PIECES))
         self.stages += [_KINDS[stage.kind], first, len(self.use_resource), ticks(stage.latency_cycles), pieces, access,

@@ -86,7 +86,8 @@ class Stage:
     follows. `pieces` is how many parts of the stage may interleave with other nodes; chosen by the backend if None.
     `remote` is work, besides `uses`, on resources of the SM of another CTA of the cluster, the one with rank `cta`; not of
     sub-partitions. `latency_cycles` counts the network between SMs as a crossbar; `message` says what crosses it, so that the
-    way in another network takes its place.
+    way in another network takes its place. `queue` is for units: stages of one queue of a CTA are executed in order; None if it
+    stands in none.
     """
 
     kind: str
@@ -98,6 +99,7 @@ class Stage:
     remote: Mapping[str, float] = field(default_factory=dict)
     cta: int = 0
     message: Message | None = None
+    queue: int | None = None
 
 
 @dataclass(frozen=True)
@@ -120,9 +122,11 @@ def warp(uses: Mapping[str, float], *, hold_cycles: float = 0.0, latency_cycles:
 
 
 def unit(uses: Mapping[str, float], *, latency_cycles: float = 0.0, pieces: int | None = None,
-         remote: Mapping[str, float] | None = None, cta: int = 0, message: Message | None = None) -> Stage:
-    """A stage that an asynchronous unit executes; the unit is the first resource of `uses`."""
-    return Stage("unit", uses, 0.0, latency_cycles, pieces, None, remote or {}, cta, message)
+         remote: Mapping[str, float] | None = None, cta: int = 0, message: Message | None = None,
+         queue: int | None = None) -> Stage:
+    """A stage that an asynchronous unit executes; the unit is the first resource of `uses`. Stages of one `queue` (at least 0) of
+    a CTA are executed in order; those of others, or of none, get their turn in between."""
+    return Stage("unit", uses, 0.0, latency_cycles, pieces, None, remote or {}, cta, message, queue)
 
 
 def memory(access: MemoryAccess, *, latency_cycles: float = 0.0) -> Stage:

@@ -80,7 +80,7 @@ def wgmma(node: Node, hw: Hardware) -> Demand:
         [
             warp({"issue": len(node.warps) * (FRAME_INSTRUCTIONS + 1)}, hold_cycles=setup + issue),
             unit({"tensor": flop16(node, hw, count * 2 * m * n * k / skip), "smem": operands,
-                  "issue": len(node.warps) * (count - 1)}, latency_cycles=tail, pieces=count),
+                  "issue": len(node.warps) * (count - 1)}, latency_cycles=tail, pieces=count, queue=node.warps[0]),
         ]
     )
 

@@ -206,7 +206,7 @@ Program program_of(const nb::dict& d) {
     const auto at = [&](std::size_t k) { return stages[i + k]; };
     require(at(0) >= 0 && at(0) <= 2 && at(1) >= cut && at(1) <= at(2) && at(2) <= static_cast<std::int64_t>(p.uses.size()) &&
                 at(3) >= 0 && at(4) > 0 && at(4) <= kMostPieces && (at(0) != 2 || (at(5) >= 0 && at(5) < static_cast<std::int64_t>(p.memory.size()))) &&
-                (at(0) != 1 || at(1) < at(2)) && at(6) >= -1 && at(6) < static_cast<std::int64_t>(p.messages.size()),
+                (at(0) != 1 || (at(1) < at(2) && at(5) >= -1 && at(5) < std::int64_t{1} << 31)) && at(6) >= -1 && at(6) < static_cast<std::int64_t>(p.messages.size()),
             "stages");
     cut = at(2);
     if (at(6) >= 0) {  // a message belongs to one stage, too
@@ -233,7 +233,8 @@ Program program_of(const nb::dict& d) {
     require(own_end > at(1) || own_end == at(2), "a stage on other SMs only");
     const std::size_t own = join(p.uses, static_cast<std::size_t>(at(1)), static_cast<std::size_t>(own_end));
     p.stages.push_back({static_cast<StageKind>(at(0)), {p.uses.data() + at(1), own}, {p.uses.data() + own_end, static_cast<std::size_t>(at(2) - own_end)},
-                        at(3), static_cast<std::int32_t>(at(4)), static_cast<std::int32_t>(at(5)), static_cast<std::int32_t>(at(6))});
+                        at(3), static_cast<std::int32_t>(at(4)), at(0) == 2 ? static_cast<std::int32_t>(at(5)) : -1,
+                        at(0) == 1 ? static_cast<std::int32_t>(at(5)) : -1, static_cast<std::int32_t>(at(6))});
   }
   const auto demands = vec<std::int32_t>(d, "demands");  // rows of 3
   const auto signals = vec<std::uint8_t>(d, "signals");

@@ -88,6 +88,18 @@ void Shard::arbitrate(std::int32_t sm, Tick now) {
   }
 }
 
+// An asynchronous stage begins, unless an earlier one of its queue still has pieces to place.
+void Shard::async_begin(Slot& slot, std::int32_t node, Tick now) {
+  const Stage& stage = stage_of(slot, (*slot.nodes)[node]);
+  if (stage.queue >= 0) {
+    auto at = std::find_if(slot.queues.begin(), slot.queues.end(), [&](const Slot::Queue& q) { return q.queue == stage.queue; });
+    if (at == slot.queues.end()) at = slot.queues.insert(at, {stage.queue, {}});
+    at->nodes.push_back(node);
+    if (at->nodes.size() > 1) return;
+  }
+  async_piece(slot, node, now);
+}
+
 // One piece of an asynchronous stage. The unit (the first resource) starts when it is free; operands stream through the
 // other resources meanwhile, and the piece ends with the slowest. The next piece queues when this one starts, so its
 // operands are fetched in the shadow of the current one.
@@ -118,6 +130,11 @@ void Shard::async_piece(Slot& slot, std::int32_t node, Tick now) {
   if (!last) {
     queue_.push(start, Event::pack(kAsync, place_of(slot), node));
   } else {
+    if (stage.queue >= 0) {
+      auto& nodes = std::find_if(slot.queues.begin(), slot.queues.end(), [&](const Slot::Queue& q) { return q.queue == stage.queue; })->nodes;
+      nodes.pop_front();
+      if (!nodes.empty()) queue_.push(start, Event::pack(kAsync, place_of(slot), nodes.front()));
+    }
     next_stage(slot, node, finish + latency_of(stage, slot));
   }
 }

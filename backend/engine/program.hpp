@@ -36,6 +36,7 @@ struct Stage {
   Tick latency;          // after the work, before the next stage (or completion)
   std::int32_t subops;   // pieces that interleave with other nodes
   std::int32_t memory;   // index of the access, for kMemory
+  std::int32_t queue;    // kAsync: stages of one queue of a CTA follow each other, piece by piece; -1: in none
   std::int32_t message;  // index of the message that it sends or fetches, or -1
 };
 

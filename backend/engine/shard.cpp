@@ -192,7 +192,7 @@ void Shard::run_stage(Slot& slot, std::int32_t node, Tick when) {
   } else if (when > now_) {
     queue_.push(when, Event::pack(kStage, place_of(slot), node));
   } else if (stage.kind == StageKind::kAsync) {
-    async_piece(slot, node, when);
+    async_begin(slot, node, when);
   } else {
     // The common case, a short stage whose resources are free, needs no arbitration.
     Sm& sm = core(slot.sm);

@@ -37,6 +37,11 @@ struct Cluster {
 
 // A place for a CTA on an SM, and the CTA there.
 struct Slot {
+  // Asynchronous stages of one queue that have pieces to place: the first one's turn it is, the others wait.
+  struct Queue {
+    std::int32_t queue;
+    std::deque<std::int32_t> nodes;
+  };
   std::int32_t sm = 0, index = 0;  // which place of which SM
   std::int32_t instance = -1, shape_index = 0;
   std::int64_t remaining = 0;  // nodes that have not completed
@@ -47,6 +52,7 @@ struct Slot {
   std::int32_t grid_syncs = 0;  // grid barriers that the CTA has come to
   bool passing = false;         // it goes on from the last of them
   Nodes own;                    // what `nodes` points to, without clusters
+  std::vector<Queue> queues;
 };
 
 // What a shard tells the chip.
@@ -210,6 +216,7 @@ class Shard {
   Tick earliest(std::int32_t sm, const Stage& stage, std::int32_t* blocked_on);
   Tick occupy(Slot& slot, NodeState& state, const Stage& stage, Tick now);
   void arbitrate(std::int32_t sm, Tick now);
+  void async_begin(Slot& slot, std::int32_t node, Tick now);
   void async_piece(Slot& slot, std::int32_t node, Tick now);
   Tick reserve_remote(const Stage& stage, const Slot& slot, bool last, Tick now);
   Tick reserve_everywhere(const Use& use, const PieceState& state, Tick now, Tick work);

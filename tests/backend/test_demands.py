@@ -59,6 +59,20 @@ def test_wgmma_from_shared_memory_is_bound_by_operand_fetch_at_small_n(n: int) -
     assert wgmma(n, register_a=True) == pytest.approx(64 * n / 2, rel=0.03)
 
 
+@pytest.mark.parametrize("behind", [0, 1, 3])
+def test_a_product_does_not_wait_for_those_issued_behind_it(behind: int) -> None:
+    """wgmma of one warpgroup are executed in order: what comes later takes none of the pieces of 256 cycles in between."""
+    kernel = Kernel(threads=256)
+    tiles = [kernel.b.buffer(f"o{i}", (64, 128), "float32", scope="fragment").tile() for i in range(2 + behind)]
+    attrs = {"m": 64, "n": 128, "k": 128, "dtype": "float16", "instruction": "m64n128k16", "instructions": 8, "a_register": True}
+    for i, tile in enumerate(tiles):
+        kernel.t.node("wgmma", range(4) if i == 0 else range(4, 8), writes=[tile], attrs=attrs)
+    kernel.t.node("test_work", range(4, 8), reads=[tiles[1]], attrs={"cycles": 4000.0})
+    overrides = {"wgmma.setup_cycles": 0, "wgmma.issue_rs_cycles": 0, "wgmma.tail_rs_cycles": 0, "chip.sm_count": 1,
+                 "chip.gpc_sms": [1]}
+    assert kernel.run(overrides=overrides).cycles == pytest.approx(2 * 512 + 4000, abs=30)
+
+
 def test_tensor_cores_start_with_the_first_wgmma_of_a_group() -> None:
     kernel = Kernel()
     attrs = {"m": 64, "n": 256, "k": 16 * 64, "dtype": "float16", "instruction": "m64n256k16", "instructions": 64, "setup": False}
