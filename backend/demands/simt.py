@@ -28,6 +28,8 @@ def elementwise(node: Node, hw: Hardware) -> Demand:
     for each other: the chain around their branches comes again for each."""
     alu, sfu = hw.control.alu_latency_cycles, hw.control.sfu_latency_cycles
     latency = int(node.attrs.get("depth", 1)) * alu + (sfu if node.attrs.get("sfu") else 0.0)
+    if node.attrs.get("shuffle"):
+        latency += hw.control.shuffle_latency_cycles
     again = int(node.attrs.get("serial_depth", 0)) * alu + int(node.attrs.get("serial_sfu", 0)) * sfu
     return Demand([warp(_pipes(node, hw), latency_cycles=latency + (int(node.attrs.get("serial", 1)) - 1) * again)])
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import gc
+import math
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from ...graph import CheckError, GraphError, KernelGraph, TileGraphBuilder
+from ...graph import CheckError, GraphError, KernelGraph, TileGraphBuilder, TileRef
 from ...graph import check as check_graph
 from ..errors import FrontendError
 from .capture import CapturedKernel, plain_configs
@@ -19,14 +20,15 @@ from .contents import check_metadata
 from .emit import emit
 from .exact.apply import apply_launch, comparison_meta, comparison_warnings, decided_swizzles
 from .exact.compare import compare, decided_memory
-from .launch import occupancy_hint, orders_blocks, registers_per_thread, spill_warning
+from .launch import BASE_REGISTERS, MAX_REGISTERS, occupancy_hint, orders_blocks, registers_per_thread, spill_warning
 from .memory import MemoryPlan, plan_memory
 from .ops.reduce import author_threads
 from .outside import outside
 from .program import Storage, kernel_count, parse
 from .repetition import MAX_PERIOD, Needs, Repetition, Replan
+from .schedule import scheduled
 from .translate import Translator
-from .walk import Shared, Split, Walk
+from .walk import Record, Shared, Split, Walk
 
 MAX_CLASSES = 4096
 MAX_REPLANS = 16
@@ -175,6 +177,7 @@ def _walk_classes(builder: TileGraphBuilder, shared: Shared, run: Any,
     blocks, positions = cluster_blocks(grid, cluster), cluster_positions(grid, cluster, translator.swizzle)
     queue = deque([(np.arange(len(blocks)), True)])
     needs = Needs()
+    early = _scheduler(shared)
     flops, done, replans = 0, 0, 0
     roles: dict[str, None] = {}
     seen: set[tuple[str, tuple[int, ...]]] = set()
@@ -220,6 +223,8 @@ def _walk_classes(builder: TileGraphBuilder, shared: Shared, run: Any,
             queue.appendleft((members, cut and fits))
             continue
         template.repeats = [walks[0].origin(region.times) for region in repetition.regions]
+        for walk in walks:
+            walk.records = early(walk.records)
         found = [role for walk in walks for role in emit(walk.records, template, walk.repetition, walk.rank)]
         if repetition.regions:
             try:
@@ -237,6 +242,22 @@ def _walk_classes(builder: TileGraphBuilder, shared: Shared, run: Any,
             flops += region.flops * int(more.sum() if isinstance(more, np.ndarray) else more * len(members))
         done += 1
     return flops, list(roles), seen
+
+
+def _scheduler(shared: Shared) -> Callable[[list[Record]], list[Record]]:
+    """The assembler's order of a CTA's records."""
+    program = shared.program
+    buffers = {number: storage for storage, number in shared.handles.items()}
+    live = sum(s.nbytes / 4 / program.threads if s.scope == "fragment" else s.nbytes / 4 for s in program.storages
+               if s.scope in ("fragment", "local") and "." not in s.name)
+
+    def words(tile: TileRef) -> float:
+        return math.prod(tile.extent) * buffers[tile.buffer].bits / 32
+
+    def registers(number: int) -> bool:
+        return buffers[number].scope in ("fragment", "local")
+
+    return lambda records: scheduled(records, registers, words, MAX_REGISTERS - BASE_REGISTERS - live)
 
 
 def _name_of(members: Any, total: int) -> str:

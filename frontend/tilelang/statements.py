@@ -11,6 +11,7 @@ from .locals import assigns
 from .loops import MAX_UNROLLED, elementwise_only, has_loop, plain_loop
 from .program import Storage, declare
 from .repetition import SHORTEST
+from .unroll import chain, pieces, unrolled
 from .walk import Walk
 
 if TYPE_CHECKING:
@@ -235,10 +236,12 @@ class Statements:
             self.visit(s.body)
             return
         start, extent = self.t.compile(s.min), self.t.compile(s.extent)
+        if kind in (0, 3) and extent.const is not None and self._unrolled(s):
+            return
         if start.const == 0 and 4 < (extent.const or 0) <= MAX_UNROLLED and plain_loop(self.t, s):
             from .ops.parallel import parallel_nest
 
-            parallel_nest(self.t, s)
+            parallel_nest(self.t, s, chain(self.t, s))
             return
         name = self.t.fresh("v")
         small = extent.const is not None and extent.const <= 4 and not has_loop(s.body)
@@ -278,6 +281,21 @@ class Statements:
             self.t.in_serial -= 1
         self.t.reason = outer_reason
         self.t.stretch(entered)
+
+    def _unrolled(self, s: Any) -> bool:
+        """Translate a loop of element-wise code that the compiler unrolls; says whether it is one."""
+        from .ops.parallel import parallel_nest
+
+        parts = unrolled(self.t, s)
+        if parts is None:
+            chunks = pieces(self.t, s)
+            if chunks is None:
+                return False
+            self._visit_For(chunks)
+            return True
+        for part in parts:
+            parallel_nest(self.t, part.nest, part.chain, part.varies)
+        return True
 
     def _visit_While(self, s: Any) -> None:
         value = self.t.compile(s.condition)

@@ -8,11 +8,11 @@ from gtsim.frontend import FrontendError, lower, lower_program
 def test_thread_code_counts_what_all_threads_do(graph, view):
     v = view(graph("threads.row_dots", "sm_90a"))
     loads = [n for n in v.of("global_load") if n.reads[0].buffer.name == "M"]
-    assert len(loads) == 4  # steps of 32 lanes x 8 elements through 1024
-    assert {n.reads[0].extent for n in loads} == {(4, 256)}
+    assert {n.reads[0].extent for n in loads} == {(4, 1024)}  # four steps of 32 lanes x 8 elements, unrolled
     assert {(n.attrs["access_bytes"], n.attrs["row_bytes"]) for n in loads} == {(16, 512)}
     work = next(n for n in v.of("elementwise") if n.attrs.get("fma"))
-    assert work.attrs["elements"] * work.attrs["fma"] == pytest.approx(128, rel=0.1)  # a fused step of every thread
+    assert work.attrs["elements"] * work.attrs["fma"] == pytest.approx(4096, rel=0.1)  # 4 x 8 fused steps of every thread
+    assert work.attrs["depth"] >= 32
 
 
 def test_a_warp_reduces_by_five_shuffles_and_one_lane_stores(graph, view):

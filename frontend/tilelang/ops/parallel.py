@@ -25,8 +25,9 @@ from .nest import Collector, Group, Item, Loop
 from .pieces import apart, rounds, selects
 
 
-def parallel_nest(t: Translator, s: Any) -> None:
-    """Translate a parallel nest, or code that every thread executes by itself."""
+def parallel_nest(t: Translator, s: Any, chain: int = 1, varies: frozenset[Any] = frozenset()) -> None:
+    """Translate a parallel nest, or code that every thread executes by itself. Of its iterations, `chain` wait for each other;
+    nothing is the same in two iterations of the loops over `varies`."""
     threads = () if _has_parallel(s) else _thread_loops(t)
     if t.registers:
         s = _substituted(s, t.registers)
@@ -40,7 +41,7 @@ def parallel_nest(t: Translator, s: Any) -> None:
         for i, loop in enumerate(group.loops):
             t.compile.env[loop.var] = Value(f"x{i}", LOOP | NEST)
         _bind(t, {**{v: e for v, e in inlined.items() if threads}, **dict(collector.binds)})
-        operation = Elementwise(t, group, collector.binds, planned)
+        operation = Elementwise(t, group, collector.binds, planned, chain, varies)
         lines = [line for item in group.items for line in _contents(t, group, item)]
         t.compile.env = dict(saved)
         accesses = [*operation.reads, *operation.writes]
@@ -121,8 +122,10 @@ def _contents(t: Translator, group: Group, item: Item) -> list[str]:
 class Elementwise:
     """The nodes of one group: global and shared loads, arithmetic, stores."""
 
-    def __init__(self, t: Translator, group: Group, binds: list[tuple[Any, Any]], planned: Callable[[], int]) -> None:
+    def __init__(self, t: Translator, group: Group, binds: list[tuple[Any, Any]], planned: Callable[[], int], chain: int = 1,
+                 varies: frozenset[Any] = frozenset()) -> None:
         self.group, self.binds, self.layouts, self.planned = group, binds, t.layouts, planned
+        self.chain, self.varies = chain, varies
         self.loops, self.extents = group.loops, tuple(x.extent for x in group.loops)
         self.by_thread = bool(group.loops) and group.loops[0].axis >= 0
         self.thread_extents = t.program.thread_extents
@@ -188,7 +191,7 @@ class Elementwise:
 
     def _mix(self, mma: bool, width: int) -> OpCounter:
         sizes = {x.var: x.extent for x in self.loops}
-        fixed = frozenset(x.var for x in self.loops if x.axis >= 0)
+        fixed = frozenset(x.var for x in self.loops if x.axis >= 0) | self.varies
 
         def weight(variables: frozenset[Any]) -> float:
             missing = 1
@@ -254,7 +257,7 @@ class Elementwise:
                 attrs[a.key]["approximate"] = True
             if a in self.reads and (copies := a.copies(shares[0].offset, shares[0].extent)) > 1:
                 attrs[a.key]["copies"] = round(copies, 4)
-        chain: dict[str, Any] = {"depth": max(counter.depth, 1)}
+        chain: dict[str, Any] = {"depth": max(counter.depth, 1) + self.chain - 1}
         one = max(s.elements // max(32 * len(s.warps), 1) for s in shares) if shares else 1
         if counter.branches >= 0.5:
             chain |= {"branches": round(counter.branches, 4), "serial": one, "serial_depth": round(counter.held),
