@@ -180,6 +180,10 @@ class OpCounter:
             exact = type(e.b).__name__ == "FloatImm" and abs(math.frexp(float(e.b.value))[0]) == 0.5
             # by a power of two: a product
             mix = {"fma": 1.0} if exact else function_mix("division", operand, fast=self.fast) or {}
+            if self.fast and not exact and width_of(operand) == 32 and parts[1].data:
+                # the reciprocal of what several elements are divided by is computed once (MUFU.RCP in the SASS of nvcc 13.0)
+                parts[1] = self._node("reciprocal", [parts[1]], {"sfu": mix["sfu"]}, operand, True, False)
+                mix = {k: n for k, n in mix.items() if k != "sfu"}
         else:
             mix = {"fma": 1.0}
         slow = kind == "Div" and mix != {"fma": 1.0}

@@ -80,6 +80,8 @@ class Walk:
         self.attached: dict[tuple[int, ...], int] = {}  #: first record behind the last asynchronous arrival, by warps
         self.named: dict[tuple[str, tuple[int, ...]], int] = {}  #: phases of named barriers, by name and warps
         self.pending: dict[Active, list[Any]] = {}
+        self.unfenced: set[int] = set()  #: warps that stored to shared memory since their last proxy fence
+        self.writers: dict[int, set[int]] = {}  #: graph buffer -> warps that stored to it, threads by themselves
         self.hazards = Hazards(shared.aliases)
         self.blocks = tuple(int(b[0]) if (b == b[0]).all() else b.astype(np.int64) for b in blocks.T)
         self.contents = Contents(shared.program.storages, shared.metadata, len(blocks))
@@ -294,8 +296,21 @@ class Walk:
         """Record one node."""
         if self.pending:
             self.flush()
+        if type in ("shared_store", "cp_async"):
+            self.unfenced.update(warps)
+            for tile in writes:
+                self.writers.setdefault(tile.buffer, set()).update(warps)
+        elif type == "fence" and attrs is not None and attrs.get("kind") == "proxy_async":
+            self.unfenced.difference_update(warps)
         place = self.repetition.of(warps) if self.repetition.regions else None
         self.records.append((type, warps, source, self.loop, reads, writes, attrs, blocking, group, wait, arrive, tx, place))
+
+    def fences(self, buffers: Sequence[int], warps: tuple[int, ...]) -> bool:
+        """Whether the compiler puts a proxy fence between what threads stored so far and an asynchronous read of `buffers` by
+        `warps`: they have stored to shared memory since their last fence, or others have filled these buffers."""
+        if not self.unfenced.isdisjoint(warps):
+            return True
+        return any(self.writers[b].isdisjoint(warps) for b in buffers if b in self.writers)
 
     def ctl(self, ops: int, branches: int, reason: str) -> None:
         """Scalar control work of the active warps; it becomes one node in front of their next operation."""

@@ -51,6 +51,7 @@ class Gemm:
         self._plans: dict[Any, tuple[dict[str, Any], list[Any]]] = {}
         self._accesses: dict[Any, tuple[Access, ...]] = {}
         self._tiles: dict[Any, Any] = {}
+        self._fenced = False
         self.warn, self.text = t.warn, text_of(call)
 
     def by_rule(self) -> dict[str, Any]:
@@ -195,7 +196,10 @@ class Gemm:
             reads = tiles[0] if clear else tiles[1]
             if kind == "wgmma":
                 if self.generic and (self.a.storage in self.generic or self.b.storage in self.generic):
-                    walk.put("fence", part, "fence", attrs=_PROXY)
+                    if not self._fenced:  # code that stands there once stands there in every iteration
+                        self._fenced = walk.fences([x.buffer for x in tiles[0]], part)
+                    if self._fenced:
+                        walk.put("fence", part, "fence", attrs=_PROXY)
                 if self.kind.startswith("wgmma"):
                     walk.put("wgmma", part, self.source, reads, tiles[2], attrs, False, "wgmma")
                     walk.put("close", part, "", attrs={"queue": "wgmma"})
