@@ -249,7 +249,10 @@ Program program_of(const nb::dict& d) {
     const auto plain = [&](const Stage& stage) { return stage.kind == StageKind::kWarp && stage.uses.empty(); };
     const bool free = std::all_of(p.stages.begin() + demands[i], p.stages.begin() + demands[i + 1], plain);
     const auto signal = static_cast<GridSignal>(signals[i / 3]);
-    p.demands.push_back({demands[i], demands[i + 1], demands[i + 2], signal, free && signal == GridSignal::kNone});
+    const Stage* first = p.stages.data() + demands[i];
+    const bool simple = demands[i + 1] == demands[i] + 1 && first->kind == StageKind::kWarp && first->subops == 1 && !first->uses.empty() &&
+                        first->remote.empty() && first->message < 0;
+    p.demands.push_back({demands[i], demands[i + 1], demands[i + 2], signal, free && signal == GridSignal::kNone, simple && signal == GridSignal::kNone});
   }
   p.instance_template = vec<std::int32_t>(d, "instance_template");
   require(p.instance_template.size() < static_cast<std::size_t>(kMaxNodes), "too many CTAs");

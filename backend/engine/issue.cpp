@@ -51,8 +51,7 @@ void Shard::arbitrate(std::int32_t sm, Tick now) {
         next = std::min(next, c.since);
         continue;
       }
-      const Slot& slot = slot_at(c.place);
-      const Tick free = earliest(sm, stage_of(slot, (*slot.nodes)[c.node]), &c.blocked_on);
+      const Tick free = earliest(sm, *c.stage, &c.blocked_on);
       if (free > now) {
         next = std::min(next, free);
         continue;
@@ -66,13 +65,15 @@ void Shard::arbitrate(std::int32_t sm, Tick now) {
       }
     }
     if (best == here.candidates.size()) {
-      if (next != kNever) schedule_issue(sm, next);
-      return;
+      if (next == kNever) return;
+      if (next >= until_ || next >= queue_.next() || stopped || !ready_.empty()) return schedule_issue(sm, next);
+      now = now_ = next;  // nothing else happens before
+      continue;
     }
     Candidate& c = here.candidates[best];
     Slot& slot = slot_at(c.place);
     NodeState& state = (*slot.nodes)[c.node];
-    const Stage& stage = stage_of(slot, state);
+    const Stage& stage = *c.stage;
     if (state.when == kNever) state.when = now;
     if (c.blocked_on >= 0) servers.add_queued(c.blocked_on, now - c.since);
     const Tick longest = occupy(slot, state, stage, now);
@@ -80,7 +81,12 @@ void Shard::arbitrate(std::int32_t sm, Tick now) {
     if (state.subop == stage.subops) {
       const Candidate done = c;
       here.candidates.erase(here.candidates.begin() + static_cast<std::ptrdiff_t>(best));
-      warp_work(slot, done.node, now, now + longest);
+      const NodeInfo& info = info_of(slot, state);
+      if (info.demand.simple) {
+        finish_simple(slot, done.node, info, now, now + longest);
+      } else {
+        warp_work(slot, done.node, now, now + longest);
+      }
     } else {
       c.since = now + longest;
       c.blocked_on = -1;

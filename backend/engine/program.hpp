@@ -86,6 +86,7 @@ struct Demand {
   std::int32_t stage_begin, stage_end, warp_stages;  // the first `warp_stages` stages hold the warps
   GridSignal signal = GridSignal::kNone;
   bool free = false;  // it takes time, but no resource and no memory, and waits for nobody outside
+  bool simple = false;  // one piece of warp work on its own SM, and no signal
 };
 
 struct NodeInfo {

@@ -96,13 +96,16 @@ void Shard::retire(Slot& slot, Tick when) {
 
 // Release edges [from, to) of the template of `node`, which leave it, at `when`.
 void Shard::release(Slot& slot, std::int32_t node, std::int32_t from, std::int32_t to, Tick when) {
-  const std::int32_t run = (*slot.nodes)[node].run;
-  for (std::int32_t e = from; e < to; ++e) {
-    const Edge edge = slot.shape->edges[static_cast<std::size_t>(e)];
+  if (from == to) return;
+  const NodeState& source = (*slot.nodes)[node];
+  const std::int32_t run = source.run, base = node - source.at;  // node `at` of this run is base + at
+  const Edge* const end_edge = slot.shape->edges.data() + to;
+  for (const Edge* e = slot.shape->edges.data() + from; e != end_edge; ++e) {
+    const Edge edge = *e;
     switch (edge.mode) {
       case EdgeMode::kPlain:
       case EdgeMode::kEachRun: arrive(slot, edge.dst, edge.reason, when); break;
-      case EdgeMode::kSameRun: arrive(slot, slot.nodes->in_run(edge.repeat, run, edge.dst), edge.reason, when); break;
+      case EdgeMode::kSameRun: arrive(slot, base + edge.dst, edge.reason, when); break;
       case EdgeMode::kNextRun:
         if (run + 1 < slot.nodes->times(edge.repeat)) arrive(slot, slot.nodes->in_run(edge.repeat, run + 1, edge.dst), edge.reason, when);
         break;
@@ -150,8 +153,23 @@ void Shard::drain() {
 
 void Shard::begin(Slot& slot, std::int32_t node, Tick when) {
   NodeState& state = (*slot.nodes)[node];
-  const Demand& demand = info_of(slot, state).demand;
+  const NodeInfo& info = info_of(slot, state);
+  const Demand& demand = info.demand;
   state.when = kNever;  // no service yet
+  if (demand.simple) {  // the common case
+    state.ordered = when;
+    const Stage& stage = *info.stages;
+    Sm& sm = core(slot.sm);
+    std::int32_t blocked_on = -1;
+    const Tick free = earliest(slot.sm, stage, &blocked_on);
+    if (free <= when) {
+      sm.last_age = next_age_++;
+      finish_simple(slot, node, info, when, when + occupy(slot, state, stage, when));
+    } else {
+      compete(slot, node, stage, free, when);
+    }
+    return;
+  }
   if (demand.signal != GridSignal::kNone && held(slot, node, demand.signal)) return;
   state.ordered = when;
   if (demand.warp_stages == 0) warps_go_on(slot, node, when);
@@ -202,10 +220,35 @@ void Shard::run_stage(Slot& slot, std::int32_t node, Tick when) {
       sm.last_age = next_age_++;
       warp_work(slot, node, when, when + occupy(slot, state, stage, when));
     } else {
-      sm.candidates.push_back({place_of(slot), node, when, next_age_++, -1});
-      schedule_issue(slot.sm, std::max(when, free));
+      compete(slot, node, stage, free, when);
     }
   }
+}
+
+// A warp stage cannot start, or not end in one piece: from `when` on it competes for what it needs, which is free at `free`.
+void Shard::compete(Slot& slot, std::int32_t node, const Stage& stage, Tick free, Tick when) {
+  core(slot.sm).candidates.push_back({place_of(slot), node, when, next_age_++, -1, &stage});
+  schedule_issue(slot.sm, std::max(when, free));
+}
+
+// The only piece of a simple node works from `start` to `end_time`: all that follows from it.
+void Shard::finish_simple(Slot& slot, std::int32_t node, const NodeInfo& info, Tick start, Tick end_time) {
+  NodeState& state = (*slot.nodes)[node];
+  const Tick latency = info.stages->latency, ordered = state.ordered;
+  const std::int32_t run = state.run;
+  state.when = end_time;
+  NodeStats& s = stats_of(slot, state);
+  s.queue += start - ordered;
+  s.service += end_time - start;
+  s.latency += latency;
+  ++s.count;
+  release(slot, node, info.edge_begin, info.issue_end, end_time);
+  release(slot, node, info.issue_end, info.edge_end, end_time + latency);
+  if (slot.sm == chip_.observed_sm) {
+    const NodeState& done = (*slot.nodes)[node];
+    spans.push_back({slot.sm, slot.instance, done.at, run, ordered, start, end_time, end_time + latency});
+  }
+  ended(slot, info, run, end_time + latency);
 }
 
 // The last piece of a warp stage works from `start` to `end`.
@@ -258,7 +301,12 @@ void Shard::complete(Slot& slot, std::int32_t node, Tick when) {
   if (slot.sm == chip_.observed_sm) note_span(slot, node, state, when);
   const NodeInfo& info = info_of(slot, state);
   release(slot, node, info.issue_end, info.edge_end, when);
-  if (state.run > 0) slot.nodes->leave(info.repeat, state.run);
+  ended(slot, info, state.run, when);
+}
+
+// A node of run `run` has completed, or will have at `when`.
+void Shard::ended(Slot& slot, const NodeInfo& info, std::int32_t run, Tick when) {
+  if (run > 0) slot.nodes->leave(info.repeat, run);
   slot.end = std::max(slot.end, when);
   if (--slot.remaining > 0) return;
   if (slot.end <= now_) {

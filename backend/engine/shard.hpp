@@ -136,6 +136,7 @@ class Shard {
     Tick since;      // ready for its next piece
     std::uint64_t age;
     std::int32_t blocked_on;
+    const Stage* stage;
   };
   // Lines in flight of one pool, and when those that are known to end will have done so.
   struct Credits {
@@ -211,6 +212,10 @@ class Shard {
   void note_span(const Slot& slot, std::int32_t node, const NodeState& state, Tick done);
   void warp_work(Slot& slot, std::int32_t node, Tick start, Tick end);
   void warps_go_on(Slot& slot, std::int32_t node, Tick when);
+
+  void compete(Slot& slot, std::int32_t node, const Stage& stage, Tick free, Tick when);
+  void finish_simple(Slot& slot, std::int32_t node, const NodeInfo& info, Tick start, Tick end_time);
+  void ended(Slot& slot, const NodeInfo& info, std::int32_t run, Tick when);
 
   void schedule_issue(std::int32_t sm, Tick when);
   Tick earliest(std::int32_t sm, const Stage& stage, std::int32_t* blocked_on);
