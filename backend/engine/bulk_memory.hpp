@@ -89,6 +89,13 @@ class BulkMemory {
     out.foreign = {foreign_.state().left, foreign_.state().written};
   }
 
+  // See MemorySystem.
+  void look_up(const Piece& piece, std::int32_t sm) const {
+    if (coalescer_.active()) coalescer_.look_up(sm, piece.key, static_cast<std::uint32_t>(piece.lines));
+    cache_.look_up(piece.key);
+  }
+  void look_at(const Piece& piece) const { cache_.look_at(piece.key); }
+
   Window load(const Piece& piece, std::int32_t sm, Tick first, Tick last) {
     std::int64_t bytes = piece.sector_bytes;
     Window shared{0, 0};  // of the part that another SM of the pair has asked for

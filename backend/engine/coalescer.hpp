@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "batch_queue.hpp"
 #include "time.hpp"
 
 namespace gtsim {
@@ -27,11 +28,10 @@ class Coalescer {
 
   // Where the latest request of the unit of `sm` for `key` is kept: perhaps another one's.
   Request& place(std::int32_t sm, std::uint64_t key, std::uint32_t mask) {
-    std::uint64_t x = (key ^ (std::uint64_t{mask} << 40)) * 0x9E3779B97F4A7C15ull;
-    x ^= x >> 32;
-    const auto unit = static_cast<std::size_t>(static_cast<std::uint32_t>(sm) / sms_per_unit_);
-    return table_[unit * slots_ + (x & (slots_ - 1))];
+    return table_[slot(sm, key, mask)];
   }
+  // Have that place fetched into the cache.
+  void look_up(std::int32_t sm, std::uint64_t key, std::uint32_t mask) const { fetch_ahead(&table_[slot(sm, key, mask)]); }
 
   // Whether `request` is the same data, under way for another SM, at `now`.
   static bool shared(const Request& request, std::int32_t sm, std::uint64_t key, std::uint32_t mask, Tick now) {
@@ -39,6 +39,13 @@ class Coalescer {
   }
 
  private:
+  std::size_t slot(std::int32_t sm, std::uint64_t key, std::uint32_t mask) const {
+    std::uint64_t x = (key ^ (std::uint64_t{mask} << 40)) * 0x9E3779B97F4A7C15ull;
+    x ^= x >> 32;
+    const auto unit = static_cast<std::size_t>(static_cast<std::uint32_t>(sm) / sms_per_unit_);
+    return unit * slots_ + (x & (slots_ - 1));
+  }
+
   std::uint32_t sms_per_unit_;
   std::size_t slots_;
   std::vector<Request> table_;

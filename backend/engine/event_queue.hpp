@@ -33,6 +33,11 @@ class EventQueue {
   // Time of the earliest event; kNever without one.
   Tick next() const { return near_ > 0 ? soon_[near_ - 1].time : kNever; }
 
+  // The number of an event that is kept elsewhere.
+  std::uint64_t number() { return next_++; }
+  // Of the earliest event; there is one.
+  std::uint64_t next_number() const { return soon_[near_ - 1].sequence; }
+
   void push(Tick time, std::uint64_t payload) {
     const Event event{time, next_++, payload};
     if (near_ == kNear) spill();

@@ -66,7 +66,7 @@ void Shard::arbitrate(std::int32_t sm, Tick now) {
     }
     if (best == here.candidates.size()) {
       if (next == kNever) return;
-      if (next >= until_ || next >= queue_.next() || stopped || !ready_.empty()) return schedule_issue(sm, next);
+      if (next >= until_ || next >= this->next() || stopped || !ready_.empty()) return schedule_issue(sm, next);
       now = now_ = next;  // nothing else happens before
       continue;
     }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "batch_queue.hpp"
 #include "time.hpp"
 
 namespace gtsim {
@@ -42,6 +43,13 @@ class L2Cache {
     }
     append(id);
     return blocks_[static_cast<std::size_t>(id)];
+  }
+
+  // Have fetched into the cache where `key` will be looked up, and later the block that is found there first.
+  void look_up(std::uint64_t key) const { fetch_ahead(&table_[mix(key) & (table_.size() - 1)]); }
+  void look_at(std::uint64_t key) const {
+    const std::int32_t id = table_[mix(key) & (table_.size() - 1)];
+    if (id >= 0) fetch_ahead(&blocks_[static_cast<std::size_t>(id)]);
   }
 
   std::int64_t used() const { return used_; }

@@ -73,6 +73,14 @@ class LineMemory {
     }
   }
 
+  // See MemorySystem.
+  void look_up(const Piece& piece, std::int32_t sm) const {
+    const Group& group = groups_[static_cast<std::size_t>(hash_.home(piece.key).group)];
+    if (group.coalescer.active()) group.coalescer.look_up(sm, piece.key, piece.mask);
+    group.cache.look_up(piece.key);
+  }
+  void look_at(const Piece& piece) const { groups_[static_cast<std::size_t>(hash_.home(piece.key).group)].cache.look_at(piece.key); }
+
   Window load(const Piece& piece, std::int32_t sm, Tick first, Tick last) {
     const L2Hash::Home home = hash_.home(piece.key);
     Group& group = groups_[static_cast<std::size_t>(home.group)];

@@ -4,7 +4,7 @@
 #include <deque>
 #include <vector>
 
-#include "event_queue.hpp"
+#include "batch_queue.hpp"
 #include "memory.hpp"
 #include "shard.hpp"
 
@@ -28,22 +28,24 @@ class MemorySide {
   // Take in what `shards` sent to outbox 1 - `side` and serve all requests before `until`, answering into inbox `side`; returns the
   // time of the next request or answer, kNever without.
   Tick run(Tick until, int side, std::deque<Shard>& shards) {
-    for (std::size_t s = 0; s < shards.size(); ++s) {
-      Outbox& box = shards[s].outbox[1 - side][number_];
-      for (const Request& r : box.requests)
-        queue_.push(r.when, static_cast<std::uint64_t>(s) << 32 | static_cast<std::uint64_t>(r.piece));
+    std::uint32_t number = 0;
+    for (Shard& shard : shards) {
+      Outbox& box = shard.outbox[1 - side][number_];
+      for (const Request& r : box.requests) queue_.add(r.when, next_++, {&shard.pieces[r.piece], number, r.piece});
       box.clear();
+      ++number;
     }
+    queue_.settle();
     Tick first = kNever;
     for (;;) {
       const Tick next = queue_.next();
       if (next >= until) return std::min(next, first);
-      const Event e = queue_.pop();
+      look_ahead();
+      const Arrival a = queue_.front().item;
+      queue_.pop();
       ++events;
-      const auto shard = static_cast<std::size_t>(e.payload >> 32);
-      const auto piece = static_cast<std::int32_t>(e.payload);
-      const Tick when = serve(shards[shard].pieces[piece], e.time);
-      inbox[side][shard].push_back({when, piece});
+      const Tick when = serve(*a.piece, next);
+      inbox[side][a.shard].push_back({when, a.number});
       first = std::min(first, when);
     }
   }
@@ -55,6 +57,23 @@ class MemorySide {
   std::int64_t events = 0;
 
  private:
+  struct Arrival {
+    PieceState* piece;
+    std::uint32_t shard;
+    std::int32_t number;
+  };
+
+  // Have what the next requests will touch fetched meanwhile.
+  void look_ahead() const {
+    constexpr std::size_t kFar = 12, kMiddle = 7, kNear = 3;
+    if (const auto* entry = queue_.ahead(kFar)) {
+      fetch_ahead(entry->item.piece);
+      fetch_ahead(reinterpret_cast<const char*>(entry->item.piece + 1) - 1);
+    }
+    if (const auto* entry = queue_.ahead(kMiddle)) memory.look_up(entry->item.piece->piece, entry->item.piece->sm);
+    if (const auto* entry = queue_.ahead(kNear)) memory.look_at(entry->item.piece->piece);
+  }
+
   // Serve a piece that arrives now; returns when the SM hears of it, no sooner than a message takes.
   Tick serve(PieceState& piece, Tick now) {
     const Tick soonest = now + forward_;
@@ -71,7 +90,8 @@ class MemorySide {
 
   const std::size_t number_;
   const Tick forward_;
-  EventQueue queue_;
+  BatchQueue<Arrival> queue_;
+  std::uint64_t next_ = 0;
 };
 
 }  // namespace gtsim

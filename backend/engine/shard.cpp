@@ -14,18 +14,33 @@ Tick Shard::run(Tick until, int side, Stats& stats) {
   stats_ = &stats;
   sent_ = &outbox[side];
   until_ = until;
+  returns_.settle();
   for (;;) {
-    const Tick next = queue_.next();
-    if (next >= until || stopped) break;
-    const Event e = queue_.pop();
+    const Tick local = queue_.next(), back = returns_.next();
+    if (std::min(local, back) >= until || stopped) break;
     ++events;
-    now_ = e.time;
-    handle(e);
+    if (back < local || (back == local && returns_.front().sequence < queue_.next_number())) {
+      take_return();
+    } else {
+      const Event e = queue_.pop();
+      now_ = e.time;
+      handle(e);
+    }
     drain();
   }
-  Tick next = queue_.next();
-  for (const Outbox& box : *sent_) next = std::min(next, box.first);
-  return next;
+  Tick first = next();
+  for (const Outbox& box : *sent_) first = std::min(first, box.first);
+  return first;
+}
+
+// The earliest of the pieces that come back has begun to.
+void Shard::take_return() {
+  constexpr std::size_t kAhead = 4;
+  if (const auto* entry = returns_.ahead(kAhead)) fetch_ahead(&pieces[entry->item]);
+  now_ = returns_.next();
+  const std::int32_t piece = returns_.front().item;
+  returns_.pop();
+  returned(piece, now_);
 }
 
 void Shard::handle(const Event& e) {

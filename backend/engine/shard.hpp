@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "batch_queue.hpp"
 #include "clusters.hpp"
 #include "event_queue.hpp"
 #include "first_touch.hpp"
@@ -195,6 +196,8 @@ class Shard {
   static const NodeInfo& info_of(const Slot& slot, const NodeState& state) { return slot.shape->info[static_cast<std::size_t>(state.at)]; }
   static const Stage& stage_of(const Slot& slot, const NodeState& state) { return info_of(slot, state).stages[state.stage]; }
 
+  Tick next() const { return std::min(queue_.next(), returns_.next()); }
+  void take_return();
   void handle(const Event& event);
   void start_instance(Slot& slot, std::int32_t instance);
   void start_cluster(Cluster& cluster);
@@ -245,6 +248,7 @@ class Shard {
   Chip& chip_;
   const std::int32_t first_, end_;
   EventQueue queue_;
+  BatchQueue<std::int32_t> returns_;  // pieces whose data begins to come back
   std::vector<Sm> sms_;
   Stats* stats_ = nullptr;
   std::vector<Outbox>* sent_ = nullptr;

@@ -102,7 +102,7 @@ void Shard::answer(std::int32_t id, Tick when) {
   PieceState& state = pieces[id];
   if (state.access->direction == Direction::kLoad) {
     state.chunks = (state.piece.lines + chip_.machine.chunk_lines - 1) / chip_.machine.chunk_lines;
-    queue_.push(when, Event::pack(kReturn, 0, id));
+    returns_.add(when, queue_.number(), id);
     return;
   }
   end = std::max(end, when);
