@@ -19,7 +19,7 @@ class BlockSpread {
  public:
   explicit BlockSpread(const Program& program)
       : tensors_(program.tensors), line_(program.machine.line_bytes), slices_(program.machine.l2_config.slices),
-        hash_{program.machine.l2_config.slices / program.machine.l2_config.partitions, program.machine.l2_config.partitions, program.machine.l2_config.folded_hash} {}
+        hash_{program.machine.l2_config.slices, program.machine.l2_config.partitions, program.machine.l2_config.folded_hash} {}
 
   bool even() const { return hash_.folded; }
 

@@ -100,7 +100,7 @@ void Engine::work(std::size_t thread, std::size_t task) {
   bool idle = next_[task] >= until_;
   for (MemorySide& memory : memory_) {
     std::vector<Answer>& inbox = memory.inbox[1 - side_][s];
-    for (const Answer& a : inbox) shard.answer(a.piece, a.when);
+    for (const Answer& a : inbox) shard.answer(a);
     idle = idle && inbox.empty();
     inbox.clear();
   }

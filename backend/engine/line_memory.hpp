@@ -23,7 +23,7 @@ class LineMemory {
  public:
   LineMemory(const Machine& machine, Servers& servers, Traffic& traffic)
       : machine_(machine), servers_(servers), traffic_(traffic),
-        hash_{machine.l2_config.slices / machine.l2_config.partitions, machine.l2_config.partitions, machine.l2_config.folded_hash},
+        hash_{machine.l2_config.slices, machine.l2_config.partitions, machine.l2_config.folded_hash},
         read_q16_(machine.l2_q16 * machine.l2_config.slices), write_q16_(machine.l2_write_q16 * machine.l2_config.slices) {
     if (!machine.by_line) return;
     groups_.reserve(static_cast<std::size_t>(hash_.groups));

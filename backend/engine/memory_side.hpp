@@ -10,12 +10,6 @@
 
 namespace gtsim {
 
-// An answer to a shard.
-struct Answer {
-  Tick when;
-  std::int32_t piece;
-};
-
 // A part of the memory system that shares nothing with the others: all of it, or some groups of slices.
 class MemorySide {
  public:
@@ -45,7 +39,7 @@ class MemorySide {
       queue_.pop();
       ++events;
       const Tick when = serve(*a.piece, next);
-      inbox[side][a.shard].push_back({when, a.number});
+      inbox[side][a.shard].push_back({when, a.number, a.piece->access->direction == Direction::kLoad});
       first = std::min(first, when);
     }
   }

@@ -28,6 +28,13 @@ struct Request {
   std::int32_t piece;
 };
 
+// What the memory system says of a piece: the data of a load begins to arrive, or a store is known to be complete, at `when`.
+struct Answer {
+  Tick when;
+  std::int32_t piece;
+  bool load;
+};
+
 // Pieces by number. They stay where they are while others are added, so that the memory system may work on some meanwhile.
 class PiecePool {
  public:

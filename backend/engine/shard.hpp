@@ -12,12 +12,12 @@
 #pragma once
 #include <algorithm>
 #include <deque>
-#include <functional>
 #include <utility>
 #include <vector>
 
 #include "batch_queue.hpp"
 #include "clusters.hpp"
+#include "credits.hpp"
 #include "event_queue.hpp"
 #include "first_touch.hpp"
 #include "l2_hash.hpp"
@@ -67,7 +67,7 @@ struct ChipMessage {
 // Which part of the memory system serves a piece.
 struct Route {
   explicit Route(const Machine& machine)
-      : hash{machine.l2_config.slices / machine.l2_config.partitions, machine.l2_config.partitions, machine.l2_config.folded_hash},
+      : hash{machine.l2_config.slices, machine.l2_config.partitions, machine.l2_config.folded_hash},
         parts(machine.by_line ? static_cast<std::size_t>(std::min(hash.groups, kMostParts)) : 1) {}
   std::size_t of(const Piece& piece) const {
     return parts == 1 ? 0 : static_cast<std::size_t>(hash.home(piece.key).group) % parts;
@@ -117,8 +117,7 @@ class Shard {
   Tick run(Tick until, int side, Stats& stats);
   // Have an event happen; not in a window that has begun.
   void push(Tick when, Kind kind, std::int32_t place, std::int32_t index) { queue_.push(when, Event::pack(kind, place, index)); }
-  // An answer of the memory system: the data of a load begins to arrive, or a store is known to be complete, at `when`.
-  void answer(std::int32_t piece, Tick when);
+  void answer(const Answer& answer);
   // Time of the last event.
   Tick now() const { return now_; }
 
@@ -138,25 +137,6 @@ class Shard {
     std::uint64_t age;
     std::int32_t blocked_on;
     const Stage* stage;
-  };
-  // Lines in flight of one pool, and when those that are known to end will have done so.
-  struct Credits {
-    std::int64_t in_flight = 0;
-    std::vector<std::pair<Tick, std::int32_t>> ending;  // a heap
-    void settle(Tick now) {
-      while (!ending.empty() && ending.front().first <= now) drop();
-    }
-    Tick drop() {
-      const auto [when, lines] = ending.front();
-      in_flight -= lines;
-      std::pop_heap(ending.begin(), ending.end(), std::greater<>());
-      ending.pop_back();
-      return when;
-    }
-    void end(Tick when, std::int32_t lines) {
-      ending.emplace_back(when, lines);
-      std::push_heap(ending.begin(), ending.end(), std::greater<>());
-    }
   };
   struct Pool {
     Credits loads, stores;

@@ -83,10 +83,18 @@ void fetch_sectors(const MemoryAccess& access, std::int64_t sector, Piece& p) {
 }
 
 void add_lines(const Rows& r, std::int64_t line, std::int64_t sector, const MemoryAccess& access, std::vector<Piece>& out) {
+  std::int64_t begins = -1, ends = -1;  // of the latest piece, within its line
   for_each_row(r, [&](std::int64_t address) {
     const std::int64_t end = address + r.row_bytes;
     for (std::int64_t at = address / line; at * line < end; ++at) {
       const std::int64_t from = std::max(address, at * line), to = std::min(end, (at + 1) * line);
+      if (from - at * line == begins && to - at * line == ends) {  // like that one
+        out.push_back(out.back());
+        out.back().key = static_cast<std::uint64_t>(at);
+        continue;
+      }
+      begins = from - at * line;
+      ends = to - at * line;
       Piece p{static_cast<std::uint64_t>(at), static_cast<std::int32_t>(line), 0, 0, 0, 0, 0};
       count_row(from, to - from, line, sector, access.request_bytes, p, 1, false);
       fetch_sectors(access, sector, p);

@@ -42,7 +42,7 @@ void Shard::start_transfer(Slot& slot, std::int32_t node, Tick when) {
   transfer.access = &access;
   transfer.left = static_cast<std::int32_t>(scratch_.size());
   transfer.next = transfer.chunk = 0;
-  transfer.pieces.assign(scratch_.begin(), scratch_.end());
+  transfer.pieces.swap(scratch_);
   transfer.since = when + launch;
   transfer.end = when;
   if (access.direction == Direction::kLoad) {
@@ -74,8 +74,8 @@ void Shard::pump(std::int32_t sm, std::int32_t pool_index) {
       const Piece& piece = transfer.pieces[static_cast<std::size_t>(transfer.next)];
       Tick from = std::max(now_, transfer.since);
       while (lines.in_flight > 0 && lines.in_flight + piece.lines > most) {
-        if (lines.ending.empty()) return;
-        const Tick freed = lines.ending.front().first;
+        if (!lines.ending()) return;
+        const Tick freed = lines.next();
         if (freed > now_ + kSoon) {
           if (pool.pumps <= now_ || pool.pumps > freed) {
             pool.pumps = freed;
@@ -90,7 +90,8 @@ void Shard::pump(std::int32_t sm, std::int32_t pool_index) {
       const Tick start = servers.reserve(access.front, sm, from, work);
       const std::int32_t p = pieces.take();
       PieceState& state = pieces[p];
-      state = {piece, &access, id, sm, 0, 1, start + work / piece.requests + chip_.forward, start + work + chip_.forward};
+      const std::int32_t chunks = (piece.lines + chip_.machine.chunk_lines - 1) / chip_.machine.chunk_lines;
+      state = {piece, &access, id, sm, 0, chunks, start + work / piece.requests + chip_.forward, start + work + chip_.forward};
       request(p, state.first);
       ++transfer.next;
     }
@@ -98,20 +99,20 @@ void Shard::pump(std::int32_t sm, std::int32_t pool_index) {
   }
 }
 
-void Shard::answer(std::int32_t id, Tick when) {
-  PieceState& state = pieces[id];
-  if (state.access->direction == Direction::kLoad) {
-    state.chunks = (state.piece.lines + chip_.machine.chunk_lines - 1) / chip_.machine.chunk_lines;
+void Shard::answer(const Answer& answer) {
+  const auto [when, id, load] = answer;
+  if (load) {
     returns_.add(when, queue_.number(), id);
     return;
   }
+  const PieceState& state = pieces[id];
   end = std::max(end, when);
   Pool& pool = core(state.sm).pools[static_cast<std::size_t>(state.access->pool)];
   pool.stores.end(when, state.piece.lines);
   pieces.give_back(id);
   if (!pool.storing.empty() && !pool.resumes) {
     pool.resumes = true;
-    queue_.push(std::max(pool.stores.ending.front().first, now_), Event::pack(kResume, state.sm, state.access->pool));
+    queue_.push(std::max(pool.stores.next(), now_), Event::pack(kResume, state.sm, state.access->pool));
   }
 }
 
@@ -214,9 +215,9 @@ bool Shard::room(std::int32_t sm, std::int32_t pool_index, std::int32_t lines) {
   Credits& stores = pool.stores;
   stores.settle(now_);
   if (stores.in_flight == 0 || stores.in_flight + lines <= chip_.machine.pool_lines[static_cast<std::size_t>(pool_index)]) return true;
-  if (!pool.resumes && !stores.ending.empty()) {
+  if (!pool.resumes && stores.ending()) {
     pool.resumes = true;
-    queue_.push(stores.ending.front().first, Event::pack(kResume, sm, pool_index));
+    queue_.push(stores.next(), Event::pack(kResume, sm, pool_index));
   }
   return false;
 }
