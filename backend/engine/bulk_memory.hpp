@@ -95,6 +95,7 @@ class BulkMemory {
     cache_.look_up(piece.key);
   }
   void look_at(const Piece& piece) const { cache_.look_at(piece.key); }
+  void look_around(const Piece& piece) const { cache_.look_around(piece.key); }
 
   Window load(const Piece& piece, std::int32_t sm, Tick first, Tick last) {
     std::int64_t bytes = piece.sector_bytes;

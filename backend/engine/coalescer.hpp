@@ -18,7 +18,7 @@ class Coalescer {
     if (entries > 0) table_.resize(static_cast<std::size_t>((sms + sms_per_unit - 1) / sms_per_unit) * slots_);
   }
 
-  struct Request {
+  struct alignas(32) Request {  // none lies in two cache lines
     std::uint64_t key = ~std::uint64_t{0};
     std::uint32_t mask = 0;
     std::int32_t sm = -1;

@@ -12,7 +12,7 @@ namespace gtsim {
 
 class L2Cache {
  public:
-  struct Block {
+  struct alignas(64) Block {  // one cache line
     std::uint64_t key;
     Tick ready;               // when its data arrives from DRAM
     Tick copied;              // when its latest copy is in another partition
@@ -50,6 +50,14 @@ class L2Cache {
   void look_at(std::uint64_t key) const {
     const std::int32_t id = table_[mix(key) & (table_.size() - 1)];
     if (id >= 0) fetch_ahead(&blocks_[static_cast<std::size_t>(id)]);
+  }
+  // And its neighbours in the order of use.
+  void look_around(std::uint64_t key) const {
+    const std::int32_t id = table_[mix(key) & (table_.size() - 1)];
+    if (id < 0) return;
+    const Block& block = blocks_[static_cast<std::size_t>(id)];
+    if (block.older >= 0) fetch_ahead(&blocks_[static_cast<std::size_t>(block.older)]);
+    if (block.newer >= 0) fetch_ahead(&blocks_[static_cast<std::size_t>(block.newer)]);
   }
 
   std::int64_t used() const { return used_; }

@@ -80,6 +80,7 @@ class LineMemory {
     group.cache.look_up(piece.key);
   }
   void look_at(const Piece& piece) const { groups_[static_cast<std::size_t>(hash_.home(piece.key).group)].cache.look_at(piece.key); }
+  void look_around(const Piece& piece) const { groups_[static_cast<std::size_t>(hash_.home(piece.key).group)].cache.look_around(piece.key); }
 
   Window load(const Piece& piece, std::int32_t sm, Tick first, Tick last) {
     const L2Hash::Home home = hash_.home(piece.key);

@@ -29,9 +29,10 @@ class MemorySystem {
 
   static std::int64_t write_bytes(const Piece& piece, std::int32_t request_bytes) { return gtsim::write_bytes(piece, request_bytes); }
 
-  // Have fetched into the cache where `piece` of an SM will be looked up, and later what it will be found to be.
+  // Have fetched into the cache where `piece` of an SM will be looked up, later what it will be found to be, then what that changes.
   void look_up(const Piece& piece, std::int32_t sm) const { by_line_ ? line_.look_up(piece, sm) : bulk_.look_up(piece, sm); }
   void look_at(const Piece& piece) const { by_line_ ? line_.look_at(piece) : bulk_.look_at(piece); }
+  void look_around(const Piece& piece) const { by_line_ ? line_.look_around(piece) : bulk_.look_around(piece); }
 
   // Requests of `piece` leave the SM from `first` to `last`; the data is back within the returned window.
   Window load(const Piece& piece, std::int32_t sm, Tick first, Tick last) {

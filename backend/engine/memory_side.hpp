@@ -59,13 +59,11 @@ class MemorySide {
 
   // Have what the next requests will touch fetched meanwhile.
   void look_ahead() const {
-    constexpr std::size_t kFar = 12, kMiddle = 7, kNear = 3;
-    if (const auto* entry = queue_.ahead(kFar)) {
-      fetch_ahead(entry->item.piece);
-      fetch_ahead(reinterpret_cast<const char*>(entry->item.piece + 1) - 1);
-    }
+    constexpr std::size_t kFar = 20, kMiddle = 13, kNear = 7, kNext = 3;
+    if (const auto* entry = queue_.ahead(kFar)) fetch_whole(*entry->item.piece);
     if (const auto* entry = queue_.ahead(kMiddle)) memory.look_up(entry->item.piece->piece, entry->item.piece->sm);
     if (const auto* entry = queue_.ahead(kNear)) memory.look_at(entry->item.piece->piece);
+    if (const auto* entry = queue_.ahead(kNext)) memory.look_around(entry->item.piece->piece);
   }
 
   // Serve a piece that arrives now; returns when the SM hears of it, no sooner than a message takes.

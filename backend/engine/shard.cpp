@@ -35,8 +35,8 @@ Tick Shard::run(Tick until, int side, Stats& stats) {
 
 // The earliest of the pieces that come back has begun to.
 void Shard::take_return() {
-  constexpr std::size_t kAhead = 4;
-  if (const auto* entry = returns_.ahead(kAhead)) fetch_ahead(&pieces[entry->item]);
+  constexpr std::size_t kAhead = 6;
+  if (const auto* entry = returns_.ahead(kAhead)) fetch_whole(pieces[entry->item]);
   now_ = returns_.next();
   const std::int32_t piece = returns_.front().item;
   returns_.pop();

@@ -222,7 +222,7 @@ class Shard {
   void store_chunk(std::int32_t transfer, Tick now);
   bool room(std::int32_t sm, std::int32_t pool, std::int32_t lines);
   void resume(std::int32_t sm, std::int32_t pool);
-  void request(std::int32_t piece, Tick when);
+  void request(std::int32_t number, const Piece& piece, Tick when);
   std::int32_t new_transfer();
 
   Chip& chip_;

@@ -18,6 +18,8 @@ inline Tick scaled(std::int64_t amount, std::int64_t ticks_q16) {
 
 // `part` of `parts` equal parts of a time, rounded down, where the product of both might not fit.
 inline Tick share(Tick whole, std::int64_t part, std::int64_t parts) {
+  if (part == parts) return whole;
+  if (whole >= 0 && whole < Tick{1} << 40 && part < 1 << 22) return whole * part / parts;
   return whole / parts * part + whole % parts * part / parts;
 }
 

@@ -53,10 +53,10 @@ void Shard::start_transfer(Slot& slot, std::int32_t node, Tick when) {
   }
 }
 
-// A piece leaves for the L2; its first request is there at `when`.
-void Shard::request(std::int32_t piece, Tick when) {
-  Outbox& box = (*sent_)[chip_.route.of(pieces[piece].piece)];
-  box.requests.push_back({when, piece});
+// Piece `number` leaves for the L2; its first request is there at `when`.
+void Shard::request(std::int32_t number, const Piece& piece, Tick when) {
+  Outbox& box = (*sent_)[chip_.route.of(piece)];
+  box.requests.push_back({when, number});
   box.first = std::min(box.first, when);
 }
 
@@ -91,8 +91,9 @@ void Shard::pump(std::int32_t sm, std::int32_t pool_index) {
       const std::int32_t p = pieces.take();
       PieceState& state = pieces[p];
       const std::int32_t chunks = (piece.lines + chip_.machine.chunk_lines - 1) / chip_.machine.chunk_lines;
-      state = {piece, &access, id, sm, 0, chunks, start + work / piece.requests + chip_.forward, start + work + chip_.forward};
-      request(p, state.first);
+      const Tick first = start + work / piece.requests + chip_.forward;
+      state = {piece, &access, id, sm, 0, chunks, first, start + work + chip_.forward};
+      request(p, piece, first);
       ++transfer.next;
     }
     pool.loading.pop_front();
@@ -192,7 +193,7 @@ void Shard::store_chunk(std::int32_t id, Tick now) {
   state.last = out + chip_.forward;
   const std::int32_t p = pieces.take();
   pieces[p] = state;
-  request(p, state.first);
+  request(p, piece, state.first);
   transfer.end = std::max(transfer.end, out);
   if (++transfer.chunk == state.chunks) {
     transfer.chunk = 0;
