@@ -21,13 +21,17 @@ namespace gtsim {
 
 class LineMemory {
  public:
-  LineMemory(const Machine& machine, Servers& servers, Traffic& traffic)
+  // Of groups `part`, `part` + `parts`, and so on.
+  LineMemory(const Machine& machine, Servers& servers, Traffic& traffic, std::size_t part, std::size_t parts)
       : machine_(machine), servers_(servers), traffic_(traffic),
         hash_{machine.l2_config.slices, machine.l2_config.partitions, machine.l2_config.folded_hash},
-        read_q16_(machine.l2_q16 * machine.l2_config.slices), write_q16_(machine.l2_write_q16 * machine.l2_config.slices) {
+        own_(static_cast<std::size_t>(hash_.groups), -1), read_q16_(machine.l2_q16 * machine.l2_config.slices), write_q16_(machine.l2_write_q16 * machine.l2_config.slices) {
     if (!machine.by_line) return;
-    groups_.reserve(static_cast<std::size_t>(hash_.groups));
-    for (std::int32_t g = 0; g < hash_.groups; ++g) groups_.emplace_back(machine, hash_.groups);
+    groups_.reserve(own_.size() / parts + 1);
+    for (std::size_t g = part; g < own_.size(); g += parts) {
+      own_[g] = static_cast<std::int32_t>(groups_.size());
+      groups_.emplace_back(machine, hash_.groups);
+    }
   }
 
   // The whole of `tensor` is there, as far as it fits.
@@ -36,22 +40,24 @@ class LineMemory {
     for (std::size_t d = 0; d < tensor.shape.size(); ++d) end += (tensor.shape[d] - 1) * tensor.stride_bytes[d];
     for (std::int64_t line = tensor.base / machine_.line_bytes; line * machine_.line_bytes < end; ++line) {
       const auto key = static_cast<std::uint64_t>(line);
-      Group& group = groups_[static_cast<std::size_t>(hash_.home(key).group)];
+      const std::int32_t number = hash_.home(key).group;
+      if (own_[static_cast<std::size_t>(number)] < 0) continue;
+      Group& group = group_of(number);
       if (group.cache.used() + machine_.line_bytes > machine_.l2_capacity / hash_.groups) continue;
       group.cache.touch(key, machine_.line_bytes).mask = kSectors;
       group.foreign.displace(group.cache.used(), 0);
     }
   }
 
-  // What the kernel before left in the groups of part `number` of `parts`.
-  void carry(const L2Contents& before, std::size_t number, std::size_t parts) {
-    for (std::size_t g = number; g < groups_.size(); g += parts)
-      groups_[g].foreign.restore({before.foreign[2 * g], before.foreign[2 * g + 1]});
+  // What the kernel before left in them.
+  void carry(const L2Contents& before) {
+    for (std::size_t g = 0; g < own_.size(); ++g)
+      if (own_[g] >= 0) group_of(static_cast<std::int32_t>(g)).foreign.restore({before.foreign[2 * g], before.foreign[2 * g + 1]});
     for (std::size_t i = 0; i < before.keys.size(); ++i) {
       const L2Contents::Entry entry = before[i];
-      const auto g = static_cast<std::size_t>(hash_.home(entry.key).group);
-      if (g % parts != number) continue;
-      L2Cache& cache = groups_[g].cache;
+      const std::int32_t number = hash_.home(entry.key).group;
+      if (own_[static_cast<std::size_t>(number)] < 0) continue;
+      L2Cache& cache = group_of(number).cache;
       L2Cache::Block& block = cache.touch(entry.key, machine_.line_bytes);
       const auto dirty = static_cast<std::uint32_t>(entry.dirty);
       block.mask = static_cast<std::uint32_t>(entry.there) | dirty << kDirtyShift;
@@ -61,30 +67,32 @@ class LineMemory {
     }
   }
 
-  // What is left in the end in the groups of part `number` of `parts`.
-  void leave(L2Contents& out, std::size_t number, std::size_t parts) {
-    out.foreign.resize(2 * groups_.size());
-    for (std::size_t g = number; g < groups_.size(); g += parts) {
-      groups_[g].cache.each([&](const L2Cache::Block& block) {
+  // What is left in the end.
+  void leave(L2Contents& out) {
+    out.foreign.resize(2 * own_.size());
+    for (std::size_t g = 0; g < own_.size(); ++g) {
+      if (own_[g] < 0) continue;
+      Group& group = group_of(static_cast<std::int32_t>(g));
+      group.cache.each([&](const L2Cache::Block& block) {
         out.add({block.key, static_cast<std::int32_t>(block.mask & kSectors), static_cast<std::int32_t>(block.mask >> kDirtyShift), block.copies});
       });
-      out.foreign[2 * g] = groups_[g].foreign.state().left;
-      out.foreign[2 * g + 1] = groups_[g].foreign.state().written;
+      out.foreign[2 * g] = group.foreign.state().left;
+      out.foreign[2 * g + 1] = group.foreign.state().written;
     }
   }
 
   // See MemorySystem.
   void look_up(const Piece& piece, std::int32_t sm) const {
-    const Group& group = groups_[static_cast<std::size_t>(hash_.home(piece.key).group)];
+    const Group& group = group_of(hash_.home(piece.key).group);
     if (group.coalescer.active()) group.coalescer.look_up(sm, piece.key, piece.mask);
     group.cache.look_up(piece.key);
   }
-  void look_at(const Piece& piece) const { groups_[static_cast<std::size_t>(hash_.home(piece.key).group)].cache.look_at(piece.key); }
-  void look_around(const Piece& piece) const { groups_[static_cast<std::size_t>(hash_.home(piece.key).group)].cache.look_around(piece.key); }
+  void look_at(const Piece& piece) const { group_of(hash_.home(piece.key).group).cache.look_at(piece.key); }
+  void look_around(const Piece& piece) const { group_of(hash_.home(piece.key).group).cache.look_around(piece.key); }
 
   Window load(const Piece& piece, std::int32_t sm, Tick first, Tick last) {
     const L2Hash::Home home = hash_.home(piece.key);
-    Group& group = groups_[static_cast<std::size_t>(home.group)];
+    Group& group = group_of(home.group);
     Coalescer::Request* request = nullptr;
     if (group.coalescer.active()) {
       request = &group.coalescer.place(sm, piece.key, piece.mask);
@@ -141,7 +149,7 @@ class LineMemory {
 
   Window store(const Piece& piece, std::int32_t request_bytes, Tick first, Tick last, bool atomic) {
     const L2Hash::Home home = hash_.home(piece.key);
-    Group& group = groups_[static_cast<std::size_t>(home.group)];
+    Group& group = group_of(home.group);
     L2Cache::Block& block = group.cache.touch(piece.key, machine_.line_bytes);
     drop_copies(group, block);
     if (atomic && (piece.mask & ~(block.mask & kSectors)) != 0) {
@@ -193,6 +201,9 @@ class LineMemory {
     DramChannels dram;
   };
 
+  Group& group_of(std::int32_t number) { return groups_[static_cast<std::size_t>(own_[static_cast<std::size_t>(number)])]; }
+  const Group& group_of(std::int32_t number) const { return groups_[static_cast<std::size_t>(own_[static_cast<std::size_t>(number)])]; }
+
   // What was written is nowhere else.
   static void drop_copies(Group& group, L2Cache::Block& block) {
     if (block.copies == 0) return;
@@ -220,6 +231,7 @@ class LineMemory {
   Servers& servers_;
   Traffic& traffic_;
   L2Hash hash_;
+  std::vector<std::int32_t> own_;  // [groups of the chip] where it is among `groups_`; -1: it belongs to another part
   std::int64_t read_q16_, write_q16_;  // ticks a byte of one slice
   std::vector<Group> groups_;
   Tick dram_busy_ = 0;

@@ -14,9 +14,9 @@ class MemorySystem {
 
   // Part `number` of `parts` that share nothing; runs of lines have one part.
   MemorySystem(const Program& program, Servers& servers, Traffic& traffic, std::size_t number, std::size_t parts)
-      : by_line_(program.machine.by_line), number_(number), parts_(parts), bulk_(program, servers, traffic), line_(program.machine, servers, traffic) {
+      : by_line_(program.machine.by_line), bulk_(program, servers, traffic), line_(program.machine, servers, traffic, number, parts) {
     if (program.carried) {
-      if (by_line_) line_.carry(program.before, number_, parts_);
+      if (by_line_) line_.carry(program.before);
       else bulk_.carry(program);
       return;
     }
@@ -47,7 +47,7 @@ class MemorySystem {
 
   // What is left in the L2 in the end.
   void leave(L2Contents& out) {
-    if (by_line_) line_.leave(out, number_, parts_);
+    if (by_line_) line_.leave(out);
     else bulk_.leave(out);
   }
 
@@ -58,7 +58,6 @@ class MemorySystem {
 
  private:
   bool by_line_;
-  std::size_t number_, parts_;
   BulkMemory bulk_;
   LineMemory line_;
   Tick skipped_busy_ = 0;
