@@ -50,9 +50,11 @@ void Engine::arrange(Tick when, Shard::Kind kind, std::int32_t place, std::int32
 // Act on what the shards told, in the order of (time, place). A shard in which a CTA has ended stops where its successor may start
 // within the window; what came later elsewhere then has to wait until it has caught up. True if shards have to.
 bool Engine::deliver() {
-  for (Shard& shard : shards_) {
-    messages_.insert(messages_.end(), shard.messages.begin(), shard.messages.end());
-    shard.messages.clear();
+  for (std::size_t s = 0; s < shards_.size(); ++s) {
+    if (told_[s] == 0) continue;
+    messages_.insert(messages_.end(), shards_[s].messages.begin(), shards_[s].messages.end());
+    shards_[s].messages.clear();
+    told_[s] = 0;
   }
   if (messages_.empty()) return false;
   std::stable_sort(messages_.begin(), messages_.end(), [](const ChipMessage& a, const ChipMessage& b) {

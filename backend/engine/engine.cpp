@@ -1,6 +1,7 @@
 #include "engine.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 
@@ -58,7 +59,10 @@ Engine::Engine(const Program& program, std::int32_t observed_sm, std::int32_t th
   // By line, groups of slices are apart from each other; runs of lines spread over all of them.
   for (std::size_t m = 0; m < chip_.route.parts; ++m) memory_.emplace_back(chip_, chip_.free.data(), m, shards_.size());
   next_.assign(memory_.size() + shards_.size(), kNever);
-  balanced_.assign(next_.size(), 0);
+  events_.assign(next_.size(), 0);
+  balanced_ = events_;
+  told_.assign(shards_.size(), 0);
+  for (std::vector<std::uint8_t>& sent : sent_) sent = told_;
   first_task_.assign(stats_.size() + 1, next_.size());
   for (std::size_t t = 0; t < stats_.size(); ++t) first_task_[t] = next_.size() * t / stats_.size();
 }
@@ -91,11 +95,14 @@ Outcome Engine::run() {
 // One task of this window: of the memory system, or of a shard.
 void Engine::work(std::size_t thread, std::size_t task) {
   if (task < memory_.size()) {
-    if (!catching_up_) next_[task] = memory_[task].run(until_, side_, shards_);
+    if (catching_up_) return;
+    next_[task] = memory_[task].run(until_, side_, shards_, sent_[1 - side_]);
+    events_[task] = memory_[task].events;
     return;
   }
   const std::size_t s = task - memory_.size();
   Shard& shard = shards_[s];
+  if (!catching_up_) sent_[side_][s] = 0;
   if (shard.stopped) return;
   bool idle = next_[task] >= until_;
   for (MemorySide& memory : memory_) {
@@ -104,7 +111,11 @@ void Engine::work(std::size_t thread, std::size_t task) {
     idle = idle && inbox.empty();
     inbox.clear();
   }
-  if (!idle) next_[task] = shard.run(until_, side_, stats_[thread]);
+  if (idle) return;
+  next_[task] = shard.run(until_, side_, stats_[thread]);
+  events_[task] = shard.events;
+  told_[s] = !shard.messages.empty();
+  sent_[side_][s] = shard.sends(side_);
 }
 
 // Between windows: the chip acts on what it was told; shards that had to wait for that catch up; then the next window begins with
@@ -120,8 +131,7 @@ const std::vector<std::size_t>& Engine::next_window() {
   side_ = 1 - side_;
   ++windows_;
   constexpr std::int64_t kPollEvents = 1 << 15, kBalanceWindows = 64;
-  std::int64_t events = 0;
-  for (std::size_t task = 0; task < next_.size(); ++task) events += events_of(task);
+  const std::int64_t events = std::accumulate(events_.begin(), events_.end(), std::int64_t{0});
   if (events - polled_ >= kPollEvents) {
     polled_ = events;
     poll_(static_cast<double>(finished_) / static_cast<double>(program_.instance_template.size()));
@@ -135,9 +145,8 @@ void Engine::balance() {
   std::vector<std::int64_t> load(next_.size());
   std::int64_t total = 0;
   for (std::size_t task = 0; task < load.size(); ++task) {
-    const std::int64_t events = events_of(task);
-    load[task] = events - balanced_[task] + 1;
-    balanced_[task] = events;
+    load[task] = events_[task] - balanced_[task] + 1;
+    balanced_[task] = events_[task];
     total += load[task];
   }
   std::size_t thread = 1;
@@ -158,7 +167,7 @@ Outcome Engine::outcome() {
   out.nodes = total.nodes;
   out.busy = total.busy;
   out.queued = total.queued;
-  for (std::size_t task = 0; task < next_.size(); ++task) out.events += events_of(task);
+  out.events = std::accumulate(events_.begin(), events_.end(), std::int64_t{0});
   for (const Noc& network : chip_.networks) {
     out.network += network.stats;
     out.network_links += network.links();

@@ -48,9 +48,6 @@ class Engine {
 
   std::size_t shard_at(std::int32_t place) const { return static_cast<std::size_t>(shard_of_[static_cast<std::size_t>(place / machine_.ctas_per_sm)]); }
 
-  std::int64_t events_of(std::size_t task) const {
-    return task < memory_.size() ? memory_[task].events : shards_[task - memory_.size()].events;
-  }
   void make_shards();
   void work(std::size_t thread, std::size_t task);
   const std::vector<std::size_t>& next_window();
@@ -87,7 +84,9 @@ class Engine {
   bool catching_up_ = false;             // the window goes on for shards that had stopped
   std::vector<Tick> next_;               // [tasks: parts of the memory system, then the shards]
   std::vector<std::size_t> first_task_;  // [threads + 1]
-  std::vector<std::int64_t> balanced_;   // [tasks] events at the last balance
+  // What each task says of itself, side by side, so that nobody has to look at those that were idle.
+  std::vector<std::int64_t> events_, balanced_;  // [tasks] events, and those at the last balance
+  std::vector<std::uint8_t> told_, sent_[2];     // [shards] there are messages to the chip; requests; [sides]
   std::int64_t windows_ = 0, polled_ = 0;
 
   ClusterPlacement placement_;

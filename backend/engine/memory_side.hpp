@@ -19,15 +19,15 @@ class MemorySide {
     for (auto& side : inbox) side.resize(shards);
   }
 
-  // Take in what `shards` sent to outbox 1 - `side` and serve all requests before `until`, answering into inbox `side`; returns the
-  // time of the next request or answer, kNever without.
-  Tick run(Tick until, int side, std::deque<Shard>& shards) {
-    std::uint32_t number = 0;
-    for (Shard& shard : shards) {
+  // Take in what those of `shards` that `sent` something put in outbox 1 - `side`, and serve all requests before `until`, answering
+  // into inbox `side`; returns the time of the next request or answer, kNever without.
+  Tick run(Tick until, int side, std::deque<Shard>& shards, const std::vector<std::uint8_t>& sent) {
+    for (std::uint32_t s = 0; s < shards.size(); ++s) {
+      if (sent[s] == 0) continue;
+      Shard& shard = shards[s];
       Outbox& box = shard.outbox[1 - side][number_];
-      for (const Request& r : box.requests) queue_.add(r.when, next_++, {&shard.pieces[r.piece], number, r.piece});
+      for (const Request& r : box.requests) queue_.add(r.when, next_++, {&shard.pieces[r.piece], s, r.piece});
       box.clear();
-      ++number;
     }
     queue_.settle();
     Tick first = kNever;

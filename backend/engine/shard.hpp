@@ -118,6 +118,10 @@ class Shard {
   // Have an event happen; not in a window that has begun.
   void push(Tick when, Kind kind, std::int32_t place, std::int32_t index) { queue_.push(when, Event::pack(kind, place, index)); }
   void answer(const Answer& answer);
+  // Whether there are requests in outbox `side`.
+  bool sends(int side) const {
+    return std::any_of(outbox[side].begin(), outbox[side].end(), [](const Outbox& box) { return !box.requests.empty(); });
+  }
   // Time of the last event.
   Tick now() const { return now_; }
 
