@@ -66,8 +66,8 @@ void Shard::arbitrate(std::int32_t sm, Tick now) {
     }
     if (best == here.candidates.size()) {
       if (next == kNever) return;
-      if (next >= until_ || next >= this->next() || stopped || !ready_.empty()) return schedule_issue(sm, next);
-      now = now_ = next;  // nothing else happens before
+      if (!undisturbed(next)) return schedule_issue(sm, next);
+      now = now_ = next;
       continue;
     }
     Candidate& c = here.candidates[best];

@@ -181,6 +181,8 @@ class Shard {
   static const Stage& stage_of(const Slot& slot, const NodeState& state) { return info_of(slot, state).stages[state.stage]; }
 
   Tick next() const { return std::min(queue_.next(), returns_.next()); }
+  // Nothing else happens until `when`, which belongs to this window: what comes next then may do so at once, without an event.
+  bool undisturbed(Tick when) const { return when < until_ && when < next() && !stopped && ready_.empty(); }
   void take_return();
   void handle(const Event& event);
   void start_instance(Slot& slot, std::int32_t instance);
@@ -223,6 +225,8 @@ class Shard {
   void start_transfer(Slot& slot, std::int32_t node, Tick when);
   void pump(std::int32_t sm, std::int32_t pool);
   void returned(std::int32_t piece, Tick now);
+  Tick enter(const Use& use, const PieceState& state, Tick now, Tick work);
+  void come_in(std::int32_t transfer, std::int32_t piece, Tick when);
   void store_chunk(std::int32_t transfer, Tick now);
   bool room(std::int32_t sm, std::int32_t pool, std::int32_t lines);
   void resume(std::int32_t sm, std::int32_t pool);

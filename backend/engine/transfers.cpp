@@ -121,42 +121,55 @@ void Shard::answer(const Answer& answer) {
 void Shard::returned(std::int32_t id, Tick now) {
   PieceState& state = pieces[id];
   const MemoryAccess& access = *state.access;
-  Transfer& transfer = transfers_[static_cast<std::size_t>(state.transfer)];
-  const auto reserve = [&](const Use& use, Tick work) {
-    return (access.receivers == 0 ? servers.reserve(use, state.sm, now, work) : reserve_everywhere(use, state, now, work)) + work;
-  };
-  const Tick port = scaled(state.part(state.piece.sector_bytes), access.port_q16);
-  Tick through = now;
-  if (access.receivers != 0 && chip_.machine.network.mesh) {  // one SM takes it and passes it on to the others
-    const Tick start = servers.reserve(access.port, state.sm, now, port);
-    through = std::max(start + port, multicast(state, start));
-  } else {
-    through = reserve(access.port, port);
-  }
-  Tick done = through;
-  if (access.has_sink) done = std::max(done, reserve(access.sink, scaled(state.part(state.piece.bytes), access.sink_q16)));
-  const Tick nominal = state.first + share(state.last - state.first, state.chunk + 1, state.chunks);
-  const std::int32_t pool = access.pool, sm = state.sm;
-  // Lines end one after the other while the chunk comes in: on average, in the middle of it.
-  const std::int32_t lines = state.part(state.piece.lines);
-  const Tick spread = std::max(done, nominal) - now;
-  core(sm).pools[static_cast<std::size_t>(pool)].loads.end(now + share(spread, lines + 1, 2 * lines), lines);
-  if (++state.chunk < state.chunks) {
-    queue_.push(std::max(nominal, through), Event::pack(kReturn, 0, id));
-  } else {
-    transfer.end = std::max({transfer.end, done, nominal});
-    const std::int32_t transfer_id = state.transfer;
-    pieces.give_back(id);
-    if (--transfer.left == 0) {
-      Slot& slot = slot_at(transfer.place);
-      const std::int32_t node = transfer.node;
-      const Tick latency = stage_of(slot, (*slot.nodes)[node]).latency;
-      const Tick finish = transfer.end + (access.receivers == 0 ? latency : std::max<Tick>(latency + multicast_detour(access, slot), 0));
-      free_transfers_.push_back(transfer_id);
-      next_stage(slot, node, finish);
+  const std::int32_t sm = state.sm, pool_index = access.pool;
+  Pool& pool = core(sm).pools[static_cast<std::size_t>(pool_index)];
+  for (;; now_ = now) {
+    const Tick port = scaled(state.part(state.piece.sector_bytes), access.port_q16);
+    Tick through = now;
+    if (access.receivers != 0 && chip_.machine.network.mesh) {  // one SM takes it and passes it on to the others
+      const Tick start = servers.reserve(access.port, sm, now, port);
+      through = std::max(start + port, multicast(state, start));
+    } else {
+      through = enter(access.port, state, now, port);
+    }
+    Tick done = through;
+    if (access.has_sink) done = std::max(done, enter(access.sink, state, now, scaled(state.part(state.piece.bytes), access.sink_q16)));
+    const Tick nominal = state.first + share(state.last - state.first, state.chunk + 1, state.chunks);
+    // Lines end one after the other while the chunk comes in: on average, in the middle of it.
+    const std::int32_t lines = state.part(state.piece.lines);
+    const Tick spread = std::max(done, nominal) - now;
+    pool.loads.end(now + share(spread, lines + 1, 2 * lines), lines);
+    if (++state.chunk == state.chunks) {
+      come_in(state.transfer, id, std::max(done, nominal));
+      break;
+    }
+    now = std::max(nominal, through);
+    if (!pool.loading.empty() || !undisturbed(now)) {
+      queue_.push(now, Event::pack(kReturn, 0, id));
+      break;
     }
   }
-  if (!core(sm).pools[static_cast<std::size_t>(pool)].loading.empty()) pump(sm, pool);
+  if (!pool.loading.empty()) pump(sm, pool_index);
+}
+
+// The data of a piece enters the memory of its SM, or of every SM that receives it; returns when it has.
+Tick Shard::enter(const Use& use, const PieceState& state, Tick now, Tick work) {
+  return (state.access->receivers == 0 ? servers.reserve(use, state.sm, now, work) : reserve_everywhere(use, state, now, work)) + work;
+}
+
+// A piece of a transfer has come in, or will have at `when`.
+void Shard::come_in(std::int32_t transfer_id, std::int32_t piece, Tick when) {
+  Transfer& transfer = transfers_[static_cast<std::size_t>(transfer_id)];
+  transfer.end = std::max(transfer.end, when);
+  pieces.give_back(piece);
+  if (--transfer.left > 0) return;
+  const MemoryAccess& access = *transfer.access;
+  Slot& slot = slot_at(transfer.place);
+  const std::int32_t node = transfer.node;
+  const Tick latency = stage_of(slot, (*slot.nodes)[node]).latency;
+  const Tick finish = transfer.end + (access.receivers == 0 ? latency : std::max<Tick>(latency + multicast_detour(access, slot), 0));
+  free_transfers_.push_back(transfer_id);
+  next_stage(slot, node, finish);
 }
 
 // A chunk of a store leaves the SM: out of its memory, through the unit that makes requests and the port, on to the L2. The store
