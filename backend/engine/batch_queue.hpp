@@ -11,16 +11,6 @@
 
 namespace gtsim {
 
-// Ask for the cache line at `address`, which will be written soon.
-inline void fetch_ahead(const void* address) { __builtin_prefetch(address, 1); }
-
-// The same for something that may lie in two of them.
-template <typename T>
-void fetch_whole(const T& thing) {
-  fetch_ahead(&thing);
-  fetch_ahead(reinterpret_cast<const char*>(&thing + 1) - 1);
-}
-
 template <typename Item>
 class BatchQueue {
  public:

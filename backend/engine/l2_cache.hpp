@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "batch_queue.hpp"
+#include "fetch_ahead.hpp"
 #include "time.hpp"
 
 namespace gtsim {

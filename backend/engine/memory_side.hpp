@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "batch_queue.hpp"
+#include "fetch_ahead.hpp"
 #include "memory.hpp"
 #include "shard.hpp"
 

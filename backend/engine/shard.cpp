@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "fetch_ahead.hpp"
+
 namespace gtsim {
 
 Shard::Shard(Chip& chip, std::int32_t first, std::int32_t end_sm)
