@@ -103,20 +103,31 @@ def cp_async(node: Node, hw: Hardware) -> Demand:
 
 @demand("global_load")
 def global_load(node: Node, hw: Hardware) -> Demand:
-    """ld.global into registers. Where lanes want the same elements again, their loads find them in the L1 cache and take its data
-    path, a wavefront each."""
+    """ld.global into registers. The data enters the L1 cache, which is one memory with shared memory, and is read from there.
+    Where lanes want the same elements again, their loads find them there and take a wavefront each, or one for four sectors where
+    the lanes of an instruction reach different lines. Where a branch stands between the loads of one element and the next
+    (`rounds`), each waits for the one before: a hit in L1, or where a part of each sector is wanted at a time, its share of a
+    miss."""
     at, tile = _tile(node, scope_global=True)
     count = _instructions(node, tile.nbytes, hw)
-    again = count - count / max(float(node.attrs.get("copies", 1.0)), 1.0)
+    wavefronts = ceil(max(int(node.attrs.get("lines", 1)), 1) * hw.l2.sector_bytes / hw.l2.line_bytes)
+    again = (count - count / max(float(node.attrs.get("copies", 1.0)), 1.0)) * wavefronts
+    rounds = max(int(node.attrs.get("rounds", 1)), 1) - 1
+    missed = min(int(node.attrs.get("row_bytes", hw.l2.sector_bytes)) / hw.l2.sector_bytes, 1.0)
+    each = (hw.l1.latency_cycles + missed * (hw.l2.latency_near_cycles - hw.l1.latency_cycles)
+            + hw.control.int_op_cycles + 2 * hw.control.alu_latency_cycles)
     return Demand([
-        warp({"issue": count, **({"lsu": again} if again else {})}),
-        memory(MemoryAccess(at, "load", "lsu", "l2_to_sm", "lsu", hw.l2.line_bytes, merge_rows=True)),
+        warp({"issue": count, **({"lsu": again, "smem": again * hw.l2.line_bytes} if again else {})}),
+        memory(MemoryAccess(at, "load", "lsu", "l2_to_sm", "lsu", hw.l2.line_bytes, sink="smem", sink_work=2.0, merge_rows=True),
+               latency_cycles=max(rounds * each - again, 0.0)),
     ])
 
 
 @demand("global_store")
 def global_store(node: Node, hw: Hardware) -> Demand:
-    """st.global from registers. A warp instruction makes one request a row that it touches; a request takes whole sectors."""
+    """st.global from registers. A warp instruction makes one request a row that it touches; a request takes whole sectors. Where
+    two conditions stand around each store (`rounds`), both are branches and the address is computed anew behind them (SASS of
+    ptxas 13.0: some eight dependent integer operations); stores leave meanwhile."""
     return _register_store(node, hw, "store")
 
 
@@ -130,8 +141,10 @@ def _register_store(node: Node, hw: Hardware, direction: str) -> Demand:
     at, tile = _tile(node, scope_global=True)
     row = max(1, min(int(node.attrs.get("row_bytes", hw.l2.line_bytes)), hw.l2.line_bytes))
     sector = hw.l2.sector_bytes
+    behind = int(node.attrs.get("rounds", 0)) * (2 * hw.control.branch_cycles + 8 * hw.control.int_op_cycles)
+    leaving = tile.nbytes / row * -(-row // sector) * sector / hw.resources["sm_to_l2"].rate_per_cycle
     return Demand([
-        warp({"issue": _instructions(node, tile.nbytes, hw)}),
+        warp({"issue": _instructions(node, tile.nbytes, hw)}, hold_cycles=max(behind - leaving, 0.0)),
         memory(MemoryAccess(at, direction, "lsu", "sm_to_l2", "lsu", row, write_bytes=-(-row // sector) * sector,
                             merge_rows=row >= hw.l2.line_bytes)),
     ])

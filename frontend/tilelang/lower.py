@@ -20,6 +20,7 @@ from .contents import check_metadata
 from .emit import emit
 from .exact.apply import apply_launch, comparison_meta, comparison_warnings, decided_swizzles
 from .exact.compare import compare, decided_memory
+from .hoist import hoisted
 from .launch import BASE_REGISTERS, MAX_REGISTERS, occupancy_hint, orders_blocks, registers_per_thread, spill_warning
 from .memory import MemoryPlan, plan_memory
 from .ops.reduce import author_threads
@@ -225,7 +226,8 @@ def _walk_classes(builder: TileGraphBuilder, shared: Shared, run: Any,
         template.repeats = [walks[0].origin(region.times) for region in repetition.regions]
         for walk in walks:
             walk.records = early(walk.records)
-        found = [role for walk in walks for role in emit(walk.records, template, walk.repetition, walk.rank)]
+        found = [role for walk in walks
+                 for role in emit(hoisted(walk.records, shared.bits), template, walk.repetition, walk.rank)]
         if repetition.regions:
             try:
                 template.finish()

@@ -200,7 +200,8 @@ class OpCounter:
         self.late = self.late or late
         costly = more.get("sfu", 0.0) > 0 or sum(more.values()) > _PREDICATED
         longest = max(max(p.depth for p in parts[1:]) - decides.depth, 1)
-        return self._node("select", parts, {"alu": 1.0}, dtype, True, branch=decides.data and (costly or late), repeated=longest)
+        mix = {} if _predicated(*sides) else {"alu": 1.0}
+        return self._node("select", parts, mix, dtype, True, branch=decides.data and (costly or late), repeated=longest)
 
     def _call(self, e: Any) -> _Seen:
         name = op_name(e).rsplit(".", 1)[-1]
@@ -228,3 +229,10 @@ class OpCounter:
             raise UnknownStatement(f"the function {op_name(e)} in element-wise code is not supported", where=text_of(e))
         return self._node(name, parts, mix, str(e.dtype), data, name in ("max", "min", "fma"), steps=_chain(mix),
                           branch=branches(plain, dtype, fast=quick))
+
+
+def _predicated(value: Any, other: Any) -> bool:
+    """Whether a selection is a load under a condition, a constant elsewhere: the load is predicated, nothing is selected."""
+    if type(other).__name__ in ("Cast", "Broadcast"):
+        other = other.value
+    return type(value).__name__ == "BufferLoad" and type(other).__name__ in ("IntImm", "FloatImm")

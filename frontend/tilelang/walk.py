@@ -55,6 +55,11 @@ class Shared:
     tiles: dict[tuple[int, Origin, tuple[int, ...]], TileRef] = field(default_factory=dict)
     controls: dict[tuple[int, int, str], dict[str, Any]] = field(default_factory=dict)
 
+    @property
+    def bits(self) -> dict[int, int]:
+        """Bits of an element, by number of the buffer in the graph."""
+        return {number: storage.bits for storage, number in self.handles.items()}
+
 
 class Branch:
     """Both sides of a thread-dependent `if`: the active threads of each, or None."""

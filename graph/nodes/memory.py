@@ -20,8 +20,14 @@ register_node_type(NodeType("tma_store", "TMA copy, shared to global", "tma",
                              "until_read": Attr(bool, "blocking holds its warps only until it has read its tile in shared "
                                                       "memory")}, blocking=False))
 register_node_type(NodeType("cp_async", "cp.async, global to shared", "lsu", _WIDTH, blocking=False))
-register_node_type(NodeType("global_load", "ld.global into registers", "lsu", _WIDTH, memory=True))
-register_node_type(NodeType("global_store", "st.global from registers", "lsu", _WIDTH, memory=True))
+register_node_type(NodeType("global_load", "ld.global into registers", "lsu", {
+    **_WIDTH, "lines": Attr(int, "lines of memory that the lanes of one instruction reach, where lanes want the same elements "
+                                 "again (default 1)"),
+    "rounds": Attr(int, "loads of an element that wait for those of the element before, because a branch stands between them "
+                        "(default 1)")}, memory=True))
+register_node_type(NodeType("global_store", "st.global from registers", "lsu", {
+    **_WIDTH, "rounds": Attr(int, "stores of a thread that two conditions each stand around: branches and an address for each "
+                                  "(default 0)")}, memory=True))
 register_node_type(NodeType("shared_load", "ld.shared or ldmatrix", "smem", _LANES, memory=True))
 register_node_type(NodeType("shared_store", "st.shared or stmatrix", "smem", _LANES, memory=True))
 register_node_type(NodeType("dsmem_load", "ld from shared memory of another CTA of the cluster", "dsmem", _WIDTH, memory=True))

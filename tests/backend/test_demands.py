@@ -149,7 +149,45 @@ def test_loads_of_the_same_elements_are_issued_for_every_lane() -> None:
         return dict(demand_of(node, HW).stages[0].uses)
 
     assert uses() == {"issue": 1.0}
-    assert uses(copies=64.0) == {"issue": 64.0, "lsu": 63.0}
+    assert uses(copies=64.0) == {"issue": 64.0, "lsu": 63.0, "smem": 63.0 * 128}
+    assert uses(copies=64.0, lines=4) == uses(copies=64.0)  # four sectors a wavefront
+    assert uses(copies=64.0, lines=8) == {"issue": 64.0, "lsu": 126.0, "smem": 126.0 * 128}
+
+
+def test_loads_that_wait_for_each_other_take_a_hit_in_l1_each() -> None:
+    """A load a branch: what hits in L1, or misses for the first word of each sector, one after the other."""
+    tile = Tile(Buffer("w", "global", "float32", (32,)), "read", (0,), (32,), (-1,), 0)
+
+    def later(**attrs: object) -> float:
+        node = Node(0, "global_load", (0,), 0, True, {"access_bytes": 4, **attrs}, "", "", "", (tile,))
+        return demand_of(node, HW).stages[1].latency_cycles
+
+    near, hit = HW.l2.latency_near_cycles, HW.l1.latency_cycles
+    step = HW.control.int_op_cycles + 2 * HW.control.alu_latency_cycles
+    assert later() == 0 == later(rounds=1)
+    assert later(rounds=11) == pytest.approx(10 * (near + step))  # whole sectors: each is new
+    assert later(rounds=11, row_bytes=4) == pytest.approx(10 * (hit + (near - hit) / 8 + step))
+
+
+def test_loads_into_registers_pass_the_memory_that_is_shared_memory_and_l1() -> None:
+    """128 KB of a tensor in the L2: into the array and out of it again at 128 bytes a cycle, more than the port's 64."""
+    kernel = Kernel()
+    x = kernel.b.tensor("x", (256, 256), "float16")
+    f = kernel.b.buffer("f", (256, 256), "float16", scope="fragment")
+    kernel.t.node("global_load", range(4), reads=[x.tile()], writes=[f.tile()], attrs={"access_bytes": 16})
+    used = kernel.run().utilization
+    assert used["smem"] == pytest.approx(used["l2_to_sm"])  # twice the bytes at twice the rate
+
+
+def test_stores_behind_two_conditions_take_their_branches() -> None:
+    tile = Tile(Buffer("w", "global", "float16", (8, 8)), "write", (0, 0), (8, 8), (-1, -1), 0)
+
+    def held(**attrs: object) -> float:
+        node = Node(0, "global_store", (0,), 0, True, {"access_bytes": 4, "row_bytes": 16, **attrs}, "", "", "", (tile,))
+        return demand_of(node, HW).stages[0].hold_cycles
+
+    assert held() == 0
+    assert held(rounds=64) == pytest.approx(64 * (2 * HW.control.branch_cycles + 8 * HW.control.int_op_cycles) - 8 * 32 / 32)
 
 
 @pytest.mark.parametrize(("kind", "cycles"), [("warp", 3), ("cta", 7.5), ("gpu", 278), ("proxy_async", 32)])

@@ -8,6 +8,7 @@ from typing import Any
 from ...errors import UnknownStatement
 from ..conversions import conversion
 from ..expr import THREAD, op_name, text_of
+from ..hoist import EarlyLoad
 from ..program import Storage
 from ..sync import Access
 from ..translate import Region, Translator
@@ -66,6 +67,8 @@ class Copy:
         uses = [(r.storage, self._iteration(r)) for r in (self.src, self.dst) if r.storage.scope == "fragment"]
         shares = self.layouts.shares(active, self.extents, uses)
         attrs = [self._attrs(step, active.threads) for step in self.steps]
+        if self.steps[0] == "global_load" and attrs[0] is not None:
+            attrs[0] = EarlyLoad(attrs[0])
         plan = []
         for share in shares:
             nodes = []

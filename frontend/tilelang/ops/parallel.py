@@ -12,6 +12,8 @@ import numpy as np
 from ..affine import Access as TileAccess
 from ..affine import describe_access
 from ..expr import LOOP, NEST, OPAQUE, THREAD, Value, loads_of, text_of
+from ..held_back import by_fragment
+from ..hoist import EarlyLoad
 from ..opcount import OpCounter
 from ..program import Storage
 from ..sync import Access
@@ -255,8 +257,12 @@ class Elementwise:
         for a in memories:
             if a.storage.scope == "global" and not self._exact(a, shares):
                 attrs[a.key]["approximate"] = True
+            if a.storage.scope == "global" and a in self.reads and self._early(a):
+                attrs[a.key] = EarlyLoad(attrs[a.key])
             if a in self.reads and (copies := a.copies(shares[0].offset, shares[0].extent)) > 1:
                 attrs[a.key]["copies"] = round(copies, 4)
+        if mma:
+            by_fragment(self.group, self.reads, self.writes, attrs, shares[0])
         chain: dict[str, Any] = {"depth": max(counter.depth, 1) + self.chain - 1}
         one = max(s.elements // max(32 * len(s.warps), 1) for s in shares) if shares else 1
         if counter.branches >= 0.5:
@@ -269,6 +275,10 @@ class Elementwise:
         mapping = None if mma or self.by_thread else (tuple(e for e in self.extents if e != 1), width)
         self._private[active] = {a.key for a in memories if self.by_thread and apart(a, shares)}
         return plan, attrs, mapping, bool(rounded)
+
+    def _early(self, access: TileAccess) -> bool:
+        """Whether neither data nor a condition decides where, or whether, the access goes."""
+        return not (self.group.conditions or self.group.bounded or any(code is None for code, _ in access.dims))
 
     def _exact(self, access: TileAccess, shares: list[Share]) -> bool:
         """Whether all elements of the access's boxes are touched: no condition, no gather, no holes."""
