@@ -195,7 +195,7 @@ class _Tables:
             self.resource(a.sink, node) if a.sink else -1,
             _POOLS[a.pool],
             q16(1 / rate[a.front]),
-            q16(1 / rate[a.port]),
+            q16(a.port_work / rate[a.port]),
             q16(a.sink_work / rate[a.sink]) if a.sink else 0,
             a.request_bytes,
             a.write_bytes,

@@ -27,7 +27,8 @@ class MemoryAccess:
         tile: which tile of the node (index into `node.tiles`).
         direction: "load", "store" or "atomic".
         front: resource that makes the requests (work 1 a request).
-        port: resource that moves bytes between the SM and the L2 (work 1 a byte).
+        port: resource that moves bytes between the SM and the L2.
+        port_work: work on it a byte; more than 1 where requests carry headers.
         sink: resource of the on-chip memory that the data enters or leaves, or None for registers.
         sink_work: work on it a byte; more than 1 where bank conflicts slow it down.
         pool: "tma" or "lsu": whose lines in flight it counts among.
@@ -49,6 +50,7 @@ class MemoryAccess:
     sink: str | None = None
     sink_work: float = 1.0
     write_bytes: int = 0
+    port_work: float = 1.0
     launch_cycles: float = 0.0
     needs: str = ""
     fetch_cycles: float = 0.0

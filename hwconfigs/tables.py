@@ -183,6 +183,7 @@ class L2(Table):
     capacity_bytes: Count = Field(description="capacity, bytes")
     line_bytes: Count = Field(description="line, bytes")
     sector_bytes: Count = Field(description="sector, bytes")
+    write_header_bytes: int = Field(ge=0, description="of each write request on its way from an SM, beside its sectors, bytes")
     latency_near_cycles: Cycles = Field(description="hit in the SM's own partition, from issue to use")
     latency_far_cycles: Cycles = Field(description="hit in the other partition, from issue to use")
     slices: Annotated[int, Field(gt=0, le=4096)] = Field(description="slices, all partitions; each has its share of capacity and "

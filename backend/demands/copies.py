@@ -48,6 +48,12 @@ def _bulk(node: Node, hw: Hardware, at: int, direction: str, port: str, issue_cy
                         needs=needs, fetch_cycles=hw.tma.descriptor_miss_cycles if needs else 0.0, **more)
 
 
+def _with_header(nbytes: int, hw: Hardware) -> float:
+    """Work on the port a byte of write requests of `nbytes` each, which are led by a header."""
+    wire = -(-nbytes // hw.l2.sector_bytes) * hw.l2.sector_bytes
+    return (wire + hw.l2.write_header_bytes) / wire
+
+
 def _require_tma(node: Node, hw: Hardware) -> None:
     if not hw.tma.supported:
         raise SimulationError(f"{hw.name} has no TMA ({node.label()}). Compile the kernel for {hw.chip.arch}.")
@@ -79,11 +85,13 @@ def tma_store(node: Node, hw: Hardware) -> Demand:
     at, tile = _tile(node, scope_global=True)
     count = _tma_instructions(node, tile)
     direction, issue = "store", hw.tma.store_issue_cycles
+    box = node.attrs.get("box")
+    row = min(max(box[-1] * tile.buffer.bits // 8, 1), hw.tma.request_bytes) if box else hw.tma.request_bytes
     if node.attrs.get("reduce"):
         direction, issue = "atomic", hw.tma.reduce_issue_cycles
     return Demand([
         warp({"issue": 4 * count}, hold_cycles=count * issue),
-        memory(_bulk(node, hw, at, direction, "sm_to_l2", 0.0, write_bytes=hw.l2.sector_bytes)),
+        memory(_bulk(node, hw, at, direction, "sm_to_l2", 0.0, write_bytes=hw.l2.sector_bytes, port_work=_with_header(row, hw))),
     ])
 
 
@@ -142,9 +150,10 @@ def _register_store(node: Node, hw: Hardware, direction: str) -> Demand:
     row = max(1, min(int(node.attrs.get("row_bytes", hw.l2.line_bytes)), hw.l2.line_bytes))
     sector = hw.l2.sector_bytes
     behind = int(node.attrs.get("rounds", 0)) * (2 * hw.control.branch_cycles + 8 * hw.control.int_op_cycles)
-    leaving = tile.nbytes / row * -(-row // sector) * sector / hw.resources["sm_to_l2"].rate_per_cycle
+    header = _with_header(row, hw)
+    leaving = tile.nbytes / row * -(-row // sector) * sector * header / hw.resources["sm_to_l2"].rate_per_cycle
     return Demand([
         warp({"issue": _instructions(node, tile.nbytes, hw)}, hold_cycles=max(behind - leaving, 0.0)),
         memory(MemoryAccess(at, direction, "lsu", "sm_to_l2", "lsu", row, write_bytes=-(-row // sector) * sector,
-                            merge_rows=row >= hw.l2.line_bytes)),
+                            port_work=header, merge_rows=row >= hw.l2.line_bytes)),
     ])

@@ -150,8 +150,23 @@ def test_narrow_writes_take_whole_sectors_on_the_way() -> None:
         return kernel.run().cycles
 
     sectors = 512 * LINE / HW.resources["sm_to_l2"].rate_per_cycle
-    assert store(32) == pytest.approx(sectors, rel=0.2)
-    assert store(16) == pytest.approx(2 * sectors, rel=0.2)
+    headers = 1 + HW.l2.write_header_bytes / HW.l2.sector_bytes  # one a sector
+    assert store(32) == pytest.approx(headers * sectors, rel=0.2)
+    assert store(16) == pytest.approx(headers * 2 * sectors, rel=0.2)
+
+
+@pytest.mark.parametrize(("row_bytes", "header"), [(128, 32), (64, 32), (32, 32), (32, 0), (16, 16)])
+def test_each_write_request_is_led_by_a_header_on_the_port(row_bytes: int, header: int) -> None:
+    """64 KB leave in requests of one row: its sectors and a header each, at the port's rate."""
+    kernel = Kernel()
+    y, f = kernel.b.tensor("y", (512, 64), "float16"), kernel.b.buffer("f", (512, 64), "float16", scope="fragment")
+    attrs = {"access_bytes": 4, "row_bytes": row_bytes}
+    kernel.t.node("global_store", range(4), reads=[f.tile()], writes=[y.tile()], attrs=attrs)
+    result = kernel.run(overrides={"l2.write_header_bytes": header})
+    requests = 512 * LINE // row_bytes
+    wire = requests * (-(-row_bytes // 32) * 32 + header)
+    busy = result.utilization["sm_to_l2"] * result.cycles * HW.chip.sm_count
+    assert busy == pytest.approx(wire / HW.resources["sm_to_l2"].rate_per_cycle, rel=1e-3)
 
 
 @pytest.mark.parametrize(("m", "n", "k"), [(1000, 512, 256), (256, 1000, 200), (128, 128, 64)])
