@@ -138,6 +138,8 @@ def test_bulk_agrees_with_line(name: str, hw: str, arguments: dict[str, Any]) ->
     line, bulk = (simulate(graph, hw, fidelity=f) for f in ("line", "bulk"))
     assert bulk.cycles == pytest.approx(line.cycles, rel=0.05)  # queues at single slices and banks exist in `line` only
     for counter in ("l2_written_bytes", "dram_read_bytes", "dram_written_bytes", "l2_hit_rate"):
-        assert getattr(bulk.traffic, counter) == pytest.approx(getattr(line.traffic, counter), rel=0.01, abs=1e-9), counter
+        late = counter == "dram_written_bytes"  # what the end leaves in the L2 depends on when the writes came there
+        wanted = getattr(line.traffic, counter)
+        assert getattr(bulk.traffic, counter) == pytest.approx(wanted, rel=0.02 if late else 0.01, abs=1e-9), counter
     asked = [r.traffic.l2_read_bytes + r.traffic.l2_coalesced_bytes for r in (bulk, line)]
     assert asked[0] == pytest.approx(asked[1], rel=0.01)
