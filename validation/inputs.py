@@ -54,7 +54,10 @@ class Row(Mapping[str, str]):
 
     def integer(self, column: str) -> int:
         """A cell as a whole number. Raises UsageError."""
-        return int(self.number(column))
+        value = self.number(column)
+        if not value.is_integer():
+            raise UsageError(f"{self.where}: column {column} holds {self._cells[column]}, which is no whole number.")
+        return int(value)
 
     def maybe(self, column: str) -> float | None:
         """A cell as a number; None if it is empty. Raises UsageError."""
@@ -90,18 +93,27 @@ class Inputs:
         """The rows of a CSV file that has at least these columns. Raises UsageError, which names the file and what it lacks."""
         path = self.measured / name
         try:
-            with path.open(newline="", encoding="utf-8") as f:
-                reader = csv.DictReader(f)
+            with path.open(newline="", encoding="utf-8-sig") as f:
+                reader = csv.DictReader(f, strict=True)  # strict: a quote that is left open would swallow the rows behind it
                 head = reader.fieldnames or []
                 missing = [c for c in columns if c not in head]
                 if missing:
                     raise UsageError(f"{path}: no column {missing[0]!r}. It needs {', '.join(columns)}.")
-                return [Row(cells, f"{path}, line {reader.line_num}") for cells in reader]
+                return [_row(cells, f"{path}, line {reader.line_num}", columns) for cells in reader]
         except FileNotFoundError:
             raise UsageError(f"{path}: no such file. --measured takes a folder with the file names of {MEASURED}; "
                              "--suite chooses which of them are read.") from None
-        except (OSError, UnicodeDecodeError, csv.Error) as error:
+        except csv.Error as error:
+            raise UsageError(f"{path}, line {reader.line_num}: no CSV from here on, a quote may be left open: {error}") from None
+        except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"{path}: cannot be read: {error}") from None
+
+
+def _row(cells: Mapping[str, str | None], where: str, columns: Sequence[str]) -> Row:
+    """A row of the file. Raises UsageError if it was cut off before a column that is needed."""
+    if lost := [c for c in columns if cells[c] is None]:
+        raise UsageError(f"{where}: the row ends before column {lost[0]}.")
+    return Row({c: cell or "" for c, cell in cells.items() if c is not None}, where)
 
 
 def spread(things: Sequence[T], limit: int) -> list[T]:

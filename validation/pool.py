@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
@@ -105,6 +106,8 @@ class Pool:
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
         # Ctrl-C reaches the whole process group; a child that inherits a mask does not hear it, and the parent ends it.
+        # Starting the first child would start the tracker too, which lifts the mask again.
+        resource_tracker.ensure_running()
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             process = context.Process(target=work, args=(theirs, *self._arguments), daemon=True)

@@ -44,6 +44,8 @@ Candidates = Annotated[
 Sample = Annotated[
     int, typer.Option("--sample", metavar="N", min=0, help="Cases of each family in a sampled suite, evenly spread; 0 for all.")
 ]
+Hw = Annotated[str | None, typer.Option("--hw", metavar="NAME|FILE.toml", show_default="that of each case",
+                                        help="The GPU; see gtsim hw list.")]
 Jobs = Annotated[int | None, typer.Option("--jobs", "-j", metavar="N", min=1, help="Worker processes.", show_default="cores")]
 CaseSeconds = Annotated[float, typer.Option("--case-seconds", metavar="S", min=1, help="Give up a case after that.")]
 NoStore = Annotated[bool, typer.Option("--no-cache", help="Predict everything again, and keep nothing for the next run.")]
@@ -67,7 +69,7 @@ def validate(
     limit: Limit = None,
     candidates: Candidates = 8,
     sample: Sample = 4,
-    hw: o.Hw = None,
+    hw: Hw = None,
     changes: o.Set = None,
     fidelity: o.Fidelity = None,
     jobs: Jobs = None,

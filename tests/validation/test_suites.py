@@ -2,6 +2,9 @@
 
 import csv
 import dataclasses
+import subprocess
+import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -75,6 +78,9 @@ def test_a_missing_file_is_named(tmp_path):
     (",1500,", ",,", "line 2: column clock_mhz is empty"),
     (",1500,", ",-3,", "line 2: column clock_mhz holds -3, which cannot be"),
     (",1500,", ",0,", "line 2: column clock_mhz holds 0, which cannot be"),
+    (",1024,1024,1024,", ",1024.5,1024,1024,", "line 2: column m holds 1024.5, which is no whole number"),
+    ("0,0,,128,128,64,3,1500,", "\n", "line 2: the row ends before column clock_mhz"),
+    ("\nH200,tilelang", '\nH200,"tilelang', "no CSV from here on, a quote may be left open"),
 ])
 def test_a_damaged_file_is_refused_with_its_place(tmp_path, old, new, message):
     text = (MEASURED / "gemm_h200_tileops_1500mhz.csv").read_text()
@@ -82,6 +88,12 @@ def test_a_damaged_file_is_refused_with_its_place(tmp_path, old, new, message):
     with pytest.raises(UsageError) as error:
         listed(SUITES["own-h200"], Inputs(measured=tmp_path))
     assert message in str(error.value) and "gemm_h200_tileops_1500mhz.csv" in str(error.value)
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_column(tmp_path):
+    name = "gemm_h200_tileops_1500mhz.csv"
+    (tmp_path / name).write_bytes(b"\xef\xbb\xbf" + (MEASURED / name).read_bytes())
+    assert Inputs(measured=tmp_path).rows(name, ("gpu",))[0]["gpu"] == "H200"
 
 
 def test_every_measured_file_states_where_it_is_from():
@@ -100,3 +112,23 @@ def test_case_data_is_frozen():
     case = listed(SUITES["own-h200"], Inputs())[0]
     with pytest.raises(dataclasses.FrozenInstanceError):
         case.id = "other"
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").is_file(), reason="reads Linux' /proc")
+def test_the_first_worker_does_not_hear_ctrl_c(tmp_path):
+    # In a process of its own: only the first worker of a process starts with the tracker of multiprocessing.
+    (tmp_path / "first.py").write_text(textwrap.dedent("""
+        import signal
+        from gtsim.validation.evaluate import Settings
+        from gtsim.validation.inputs import Inputs
+        from gtsim.validation.pool import Pool
+        if __name__ == "__main__":
+            pool = Pool("own-h200", "own-h200", Inputs(), Settings(), jobs=1, log="log.txt")
+            worker = pool._start()
+            status = open(f"/proc/{worker.process.pid}/status").read()
+            blocked = int(status.split("SigBlk:")[1].split()[0], 16)
+            pool._end(worker)
+            print(bool(blocked >> (signal.SIGINT - 1) & 1))
+    """))
+    made = subprocess.run([sys.executable, "first.py"], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert made.stdout == "True\n", made.stderr
