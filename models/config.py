@@ -25,7 +25,9 @@ _LEFT_OUT = {
     "quantization_config": "quantised weights",
 }
 #: Keys of models whose attention is another one.
-_REFUSED = {"kv_lora_rank": "latent attention (MLA)", "ssm_cfg": "state-space layers", "layer_types_linear": "linear attention"}
+_REFUSED = {"kv_lora_rank": "latent attention (MLA)", "ssm_cfg": "state-space layers"}
+#: Entries of `layer_types` that are modelled, or the attention of which `sliding_window` names as left out.
+_LAYER_TYPES = ("full_attention", "sliding_attention")
 
 
 class ModelConfig(BaseModel):
@@ -61,6 +63,9 @@ class ModelConfig(BaseModel):
             data = inner
         if found := next((why for key, why in _REFUSED.items() if data.get(key)), None):
             raise ValueError(f"{found} is not modelled")
+        types = data.get("layer_types") or ()
+        if isinstance(types, (list, tuple)) and (other := next((t for t in types if t not in _LAYER_TYPES), None)) is not None:
+            raise ValueError(f"layers of type {other!r:.40} (layer_types) are not modelled")
         # null means absent
         out = {k: v for k, v in data.items() if v is not None}
         off = {"sliding_window"} if out.get("use_sliding_window") is False else set()
@@ -159,6 +164,8 @@ def load_model(name: str | Path | Mapping[str, Any] | ModelConfig) -> ModelConfi
         raise UsageError(f"{path}: cannot be read: {error}") from None
     except json.JSONDecodeError as error:
         raise UsageError(f"{path}:{error.lineno}: not JSON: {error.msg}.") from None
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, thousands of brackets
+        raise UsageError(f"{path}: no configuration: {str(error).partition(';')[0]}.") from None
     if isinstance(data, dict):
         data = {**data, "name": path.parent.resolve().name if path.name == "config.json" else path.stem}
     return _checked(data, str(path))
@@ -173,6 +180,6 @@ def _checked(data: Any, where: str) -> ModelConfig:
         said = str(first["msg"]).removeprefix("Value error, ")
         if first["type"] == "missing":
             said = f"missing: {ModelConfig.model_fields[key].description}"
-        elif key and key in ModelConfig.model_fields:
+        elif key:
             said = f"{said[0].lower()}{said[1:]}, got {first['input']!r:.40}"
         raise UsageError(f"{where}: {key + ': ' if key else ''}{said}.") from None

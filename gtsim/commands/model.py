@@ -142,7 +142,7 @@ def _counts(text: str, experts: bool) -> list[int] | None:
     if Path(text).is_file():
         try:
             found = json_module.loads(Path(text).read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, json_module.JSONDecodeError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise UsageError(f"--routing {text}: not a JSON file: {error}") from None
     else:
         found = [int(part) if part.strip().isdecimal() else part for part in text.split(",")]

@@ -57,6 +57,9 @@ def test_what_is_not_modelled_is_said() -> None:
         ({"intermediate_size": 1000}, "intermediate_size = 1000 is not divisible by 64"),
         ({"num_local_experts": 4}, "num_experts_per_tok = 0 is not between 1 and the 4 experts"),
         ({"kv_lora_rank": 512}, "latent attention (MLA) is not modelled"),
+        ({"layer_types": ["full_attention", "linear_attention"]},
+         "layers of type 'linear_attention' (layer_types) are not modelled"),
+        ({"num_local_experts": "8"}, "num_local_experts: input should be a valid integer, got '8'"),
     ],
 )
 def test_a_bad_configuration_is_one_sentence_with_the_key(changes: dict[str, Any], said: str) -> None:
@@ -72,7 +75,11 @@ def test_files_and_names(tmp_path: Path) -> None:
     assert load_model(folder).name == load_model(folder / "config.json").name == "my-model"
     (tmp_path / "bad.json").write_text('{\n "hidden_size": 512,\n}')
     (tmp_path / "list.json").write_text("[1]")
+    (tmp_path / "deep.json").write_text("[" * 100_000)
+    (tmp_path / "digits.json").write_text('{"hidden_size": ' + "9" * 5000 + "}")
     for name, said in (
+        (tmp_path / "deep.json", "deep.json: no configuration"),
+        (tmp_path / "digits.json", "digits.json: no configuration"),
         ("lama3-8b", "lama3-8b: no such model and no such file. Did you mean llama3-8b?"),
         (tmp_path / "bad.json", "bad.json:3: not JSON"),
         (tmp_path / "list.json", "a configuration is an object with keys"),
