@@ -84,10 +84,17 @@ def _header(path: Path, data: bytes) -> list[str]:
     if not data.strip():
         return list(COLUMNS)
     try:
-        text = data.decode()
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise UsageError(f"{path} is no text file. Give a CSV of measured rows, or a new file.") from None
-    header = next(csv.reader(io.StringIO(text)), [])
+    reader = csv.reader(io.StringIO(text), strict=True)
+    try:
+        header = next(reader, [])
+        for _ in reader:  # a quote that is left open would swallow the row that is appended
+            pass
+    except csv.Error as error:
+        raise UsageError(f"{path}, line {reader.line_num}: no CSV from here on, a quote may be left open: {error}. Repair it, or "
+                         "give another file.") from None
     missing = [name for name in NEEDED if name not in header]
     if missing:
         raise UsageError(f"{path} is no CSV of measured rows: its first line has no column {missing[0]}. Give another file.")

@@ -106,6 +106,22 @@ def test_a_file_keeps_its_own_columns_and_bytes(tmp_path) -> None:
     assert data.startswith(before.encode() + b"\r\nNVIDIA H200,") and data.endswith(b"test\r\n")
 
 
+def test_a_row_is_appended_behind_a_byte_order_mark(tmp_path) -> None:
+    file = tmp_path / "saved.csv"
+    file.write_bytes(b"\xef\xbb\xbf" + ",".join(FORMAT).encode() + b"\n")
+    append_row(file, ROW)
+    assert file.read_bytes().splitlines()[1].startswith(b"NVIDIA H200,")
+
+
+def test_a_file_with_an_open_quote_would_swallow_the_row_and_is_refused(tmp_path) -> None:
+    file = tmp_path / "damaged.csv"
+    before = ",".join(FORMAT) + '\nNVIDIA H200,"tilelang,'
+    file.write_text(before)
+    with pytest.raises(UsageError, match=r"damaged\.csv, line 2: no CSV from here on, a quote may be left open"):
+        append_row(file, ROW)
+    assert file.read_text() == before
+
+
 @pytest.mark.parametrize("content", [b"a,b\n1,2\n", b"\xff\xfe\x00binary", b"just text\n"])
 def test_another_file_is_refused_and_not_touched(tmp_path, content) -> None:
     file = tmp_path / "notes.csv"
