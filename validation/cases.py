@@ -107,7 +107,9 @@ class Case:
         overrides: hardware settings that belong to how it was measured, such as what the L2 holds at the start.
         note: where our kernel differs from the one that was measured.
 
-    The id names everything that `build` depends on: predictions are kept under it.
+        given: what `build` reads from the row besides.
+
+    The id and `given` name everything that `build` depends on: predictions are kept under them.
     """
 
     id: str
@@ -120,3 +122,4 @@ class Case:
     contest: str = ""
     overrides: Mapping[str, Any] = field(default_factory=dict)
     note: str = ""
+    given: Mapping[str, Any] = field(default_factory=dict)

@@ -39,9 +39,10 @@ class Store:
                        Path(settings.hw).read_text() if settings.hw and settings.hw.endswith(".toml") else ""]
 
     def path(self, case: Case) -> Path:
-        """The file of a case: its name depends on all that the prediction depends on, if the id names what `build` depends on."""
+        """The file of a case: its name depends on all that the prediction depends on, if its id and `given`
+        name what `build` depends on."""
         work = asdict(case.work) if case.work else None
-        facts: list[Any] = [*self._state, case.id, case.hw, case.measured.clock_mhz, dict(case.overrides), work]
+        facts: list[Any] = [*self._state, case.id, case.hw, case.measured.clock_mhz, dict(case.overrides), work, dict(case.given)]
         key = hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()
         return self.folder / key[:2] / f"{key}.json"
 

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 from gtsim.validation import Inputs, all_suites
+from gtsim.validation.evaluate import Settings
 from gtsim.validation.inputs import MEASURED
 from gtsim.validation.run import listed
+from gtsim.validation.store import Store
 
 from gtsim.errors import UsageError
 
@@ -88,6 +90,33 @@ def test_a_damaged_file_is_refused_with_its_place(tmp_path, old, new, message):
     with pytest.raises(UsageError) as error:
         listed(SUITES["own-h200"], Inputs(measured=tmp_path))
     assert message in str(error.value) and "gemm_h200_tileops_1500mhz.csv" in str(error.value)
+
+
+def test_a_prediction_is_kept_for_its_own_configuration_only(tmp_path):
+    """The same name and work with another tile is another kernel, and the measured time is none of its matter."""
+    name, other = "gemm_h200_tileops_1500mhz.csv", "elementwise_norm_reduce_softmax_h200_tileops_1500mhz.csv"
+    (tmp_path / other).write_bytes((MEASURED / other).read_bytes())
+    suite = SUITES["own-h200"]
+    store = Store(suite.name, suite.name, Inputs(), Settings(), tmp_path)
+
+    def first(old: str, new: str):
+        text = (MEASURED / name).read_text()
+        assert old in text
+        (tmp_path / name).write_text(text.replace(old, new))
+        return store.path(listed(suite, Inputs(measured=tmp_path))[0])
+
+    before = store.path(listed(suite, Inputs())[0])
+    assert first(",21696,", ",30000,") == before
+    assert first(",128,128,64,3,", ",128,128,64,2,") != before
+
+
+def test_a_gpu_of_no_table_is_refused_with_its_place(tmp_path):
+    for path in MEASURED.glob("*.csv"):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    path = tmp_path / "gemm_bf16_h100_fastcu.csv"
+    path.write_text("\n".join(f"Z9{line}" if line.startswith("H100") else line for line in path.read_text().splitlines()))
+    with pytest.raises(UsageError, match=r"gemm_bf16_h100_fastcu\.csv, line \d+: column gpu holds 'Z9"):
+        listed(SUITES["known-tiles"], Inputs(measured=tmp_path))
 
 
 def test_a_byte_order_mark_is_no_part_of_the_first_column(tmp_path):

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from ...errors import UsageError
 from ..cases import Case, Measured, NotBuilt, Plan, Work
 from ..inputs import Inputs, Row
 from ..kernels import kernel
@@ -81,9 +82,12 @@ def _case(row: Row, table: str, make: Maker, cache: str, seen: dict[str, int]) -
         return Plan.fixed(kernel(factory), M=m, N=n, K=k, **arguments)
 
     gpus = {"A100": "a100_sxm", "H100": "h100_sxm", "Hopper": "h100_sxm", "H800": "h800_sxm", "H200": "h200_sxm"}
-    hw = next(file for prefix, file in gpus.items() if row["gpu"].startswith(prefix))
+    hw = next((file for prefix, file in gpus.items() if row["gpu"].startswith(prefix)), None)
+    if hw is None:
+        raise UsageError(f"{row.where}: column gpu holds {row['gpu']!r:.40}, and {table} has {', '.join(gpus)}.")
     return Case(ident, table, hw, Measured(row.positive("latency_us"), cache=cache), work, build, table=table,
-                contest=f"{table} {m}x{n}x{k}", note=NOTES.get(table, ""))
+                contest=f"{table} {m}x{n}x{k}", note=NOTES.get(table, ""),
+                given={c: row[c] for c in COLUMNS if c != "latency_us"})
 
 
 def _tile(row: Row) -> dict[str, int]:

@@ -59,4 +59,5 @@ def _case(row: Row, family: str, ident: str, name: str, **arguments: Any) -> Cas
     clock = row.positive("clock_mhz")
     measured = Measured(row.positive("cycles") / clock, clock, row.maybe("p10_us"), row.maybe("p90_us"), COLD)
     work = Work(row.number("flops"), row.number("bytes"), row["dtype"])
-    return Case(ident, family, "h200_sxm", measured, work, lambda: Plan.fixed(kernel(name), **arguments), overrides=FLUSHED)
+    return Case(ident, family, "h200_sxm", measured, work, lambda: Plan.fixed(kernel(name), **arguments), overrides=FLUSHED,
+                given=arguments)

@@ -68,7 +68,8 @@ def _case(row: Row, family: str, inputs: Inputs) -> Case:
     flops, moved = row.maybe("flops"), row.maybe("bytes")
     work = Work(flops or 0.0, moved or 0.0, row.get("dtype") or "float16") if flops or moved else None
     op, case, kernels = row["op"], row["case"], row.integer("n_kernels")
-    return Case(f"{op}--{case}", family, "h200_sxm", measured, work, lambda: plan(inputs, op, case, kernels), overrides=FLUSHED)
+    return Case(f"{op}--{case}", family, "h200_sxm", measured, work, lambda: plan(inputs, op, case, kernels), overrides=FLUSHED,
+                given={"kernels": kernels})
 
 
 def plan(inputs: Inputs, op: str, case: str, kernels: int) -> Plan:
