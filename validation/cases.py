@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 
@@ -123,3 +124,11 @@ class Case:
     overrides: Mapping[str, Any] = field(default_factory=dict)
     note: str = ""
     given: Mapping[str, Any] = field(default_factory=dict)
+
+
+def numbered(cases: Iterable[Case]) -> Iterator[Case]:
+    """The cases, each that has the id of one before it with a number: what was measured more than once counts each time."""
+    seen: Counter[str] = Counter()
+    for case in cases:
+        seen[case.id] += 1
+        yield case if seen[case.id] == 1 else replace(case, id=f"{case.id}-again{seen[case.id] - 1}")

@@ -110,6 +110,15 @@ def test_a_prediction_is_kept_for_its_own_configuration_only(tmp_path):
     assert first(",128,128,64,3,", ",128,128,64,2,") != before
 
 
+@pytest.mark.parametrize("suite", ["own-h200", "tileops-h200"])
+def test_what_was_measured_twice_counts_twice(tmp_path, suite):
+    for path in MEASURED.glob("*_h200_tileops_1500mhz.csv"):
+        head, *rows = path.read_text().splitlines()
+        (tmp_path / path.name).write_text("\n".join([head, *rows, *rows[:1]]) + "\n")
+    once, twice = ([c.id for c in listed(SUITES[suite], Inputs(measured=folder))] for folder in (MEASURED, tmp_path))
+    assert set(once) < set(twice) and all(name.removesuffix("-again1") in once for name in twice)
+
+
 def test_a_gpu_of_no_table_is_refused_with_its_place(tmp_path):
     for path in MEASURED.glob("*.csv"):
         (tmp_path / path.name).write_bytes(path.read_bytes())

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import Any
 
-from ..cases import Case, Measured, Work
+from ..cases import Case, Measured, Work, numbered
 from ..inputs import Inputs, Row, spread
 from ..registry import suite
 from ..search import grid, searched
@@ -82,11 +80,7 @@ def cases(inputs: Inputs) -> Iterator[Case]:
 
 def _sample(made: Iterable[Case], inputs: Inputs) -> Iterator[Case]:
     """Some of the cases, or all; shapes that were measured more than once get a number."""
-    chosen = spread([c for c in made if not inputs.sample or (c.work and c.work.flops <= LARGEST)], inputs.sample)
-    seen: dict[str, int] = defaultdict(int)
-    for case in chosen:
-        seen[case.id] += 1
-        yield case if seen[case.id] == 1 else replace(case, id=f"{case.id}-again{seen[case.id] - 1}")
+    yield from numbered(spread([c for c in made if not inputs.sample or (c.work and c.work.flops <= LARGEST)], inputs.sample))
 
 
 def _case(row: Row, ident: str, family: str, hw: str, work: Work, choices: Any, inputs: Inputs, **arguments: Any) -> Case:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..calibrated import calibration_rows
-from ..cases import Case, Measured, Plan, Work
+from ..cases import Case, Measured, Plan, Work, numbered
 from ..inputs import Inputs, Row
 from ..kernels import kernel
 from ..registry import Target, suite
@@ -35,6 +35,10 @@ BITS = {"float16": 16, "bfloat16": 16, "float32": 32}
                   "measured one is built was not looked at.")
 def cases(inputs: Inputs) -> Iterator[Case]:
     """Every 16-bit GEMM row, B stored either way; element-wise rows of operands of one shape; RMS norms."""
+    yield from numbered(_cases(inputs))
+
+
+def _cases(inputs: Inputs) -> Iterator[Case]:
     for row in inputs.rows(GEMM, COLUMNS + GEMM_COLUMNS):
         if row["kernel"].startswith("tilelang:") and row["op"] == "GemmFwdOp":
             yield _case(row, "gemm", f"gemm--{row['case']}", "gemm_roles", M=row.integer("m"), N=row.integer("n"),

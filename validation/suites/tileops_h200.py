@@ -9,7 +9,7 @@ from typing import Any
 
 from ..calibrated import FAMILY as CALIBRATION
 from ..calibrated import calibration_rows
-from ..cases import Case, Launch, Measured, NotBuilt, Plan, Trial, Work
+from ..cases import Case, Launch, Measured, NotBuilt, Plan, Trial, Work, numbered
 from ..inputs import Inputs, Row, spread
 from ..registry import Target, suite
 
@@ -53,6 +53,10 @@ TARGETS = (
                   "(-tuned). Rows that a calibrated constant saw (calibration.toml) are the family calibration: no test.")
 def cases(inputs: Inputs) -> Iterator[Case]:
     """A case for each row of a TileLang kernel; rows of the libraries it was compared with are not ours."""
+    yield from numbered(_cases(inputs))
+
+
+def _cases(inputs: Inputs) -> Iterator[Case]:
     with FAMILIES.open(newline="", encoding="utf-8") as f:
         families = {row["op"]: row["family"] for row in csv.DictReader(f)}
     for file, usual in FILES.items():
