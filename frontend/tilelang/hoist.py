@@ -3,8 +3,8 @@
 A load from a tensor that the kernel only reads, whose place no data decides, waits for nothing but its address. Within a stretch
 of straight-line code the assembler issues it ahead of what stands before it: of stores to shared memory that wait for earlier
 loads, of the wait for products. (TileLang passes such tensors as `const T* __restrict__`; SASS of ptxas 13.0 shows LDG.CONSTANT
-in front of STS and of WARPGROUP.DEPBAR.) Barriers, branches and the ends of loop bodies bound the stretch, and so do registers:
-what is on its way needs some.
+in front of STS, of WARPGROUP.DEPBAR, and of BAR.SYNC: norms load their weights before they reduce.) Waits on mbarriers, branches
+and the ends of loop bodies bound the stretch, and so do registers: what is on its way needs some.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from .walk import Record
 MOST_BYTES = 256
 _FARTHEST = 128  #: records that are looked at
 #: What an early load may overtake.
-_OVERTAKES = frozenset(("elementwise", "fill", "reduce", "scan", "shared_store", "shared_load", "fence", "wait_group"))
+_OVERTAKES = frozenset(("elementwise", "fill", "reduce", "scan", "shared_store", "shared_load", "fence", "wait_group",
+                        "cta_sync"))
 #: Products: one that is waited for where it is issued waits behind the load's issue as well.
 _PRODUCTS = frozenset(("wgmma",))
 
