@@ -17,7 +17,7 @@ _asked = threading.Event()
 
 
 def asked() -> bool:
-    """Whether Ctrl-C came since the body of :func:`ends_at_once` began. A compiler that it interrupts may raise what it likes."""
+    """Whether Ctrl-C came while the body of :func:`ends_at_once` runs. A compiler that it interrupts may raise what it likes."""
     return _asked.is_set()
 
 
@@ -55,6 +55,7 @@ def ends_at_once(end: Callable[[int], None]) -> Iterator[None]:
         signal.set_wakeup_fd(before)
         send.close()
         watcher.join()
+        _asked.clear()
         receive.close()
         if stderr >= 0:
             os.close(stderr)
