@@ -180,8 +180,10 @@ def exposed_latency(facts: Facts) -> Hint | None:
     if "global_load" not in facts.roles_of_type or facts.utilization("dram") >= SATURATED:
         return None
 
+    staged = bool(facts.roles_doing(*TENSOR_TYPES))  # what is loaded goes to shared memory, and a barrier waits for it there
+
     def exposed(role: RoleTime) -> float:
-        return role.waits.get("data", 0.0) + role.waits.get("latency global_load", 0.0)
+        return role.waits.get("data", 0.0) + role.waits.get("latency global_load", 0.0) + staged * role.waits.get("sync", 0.0)
 
     worst = max(facts.result.roles, key=exposed, default=None)
     share = exposed(worst) if worst else 0.0
@@ -191,7 +193,7 @@ def exposed_latency(facts: Facts) -> Hint | None:
     warps = min(r.warps_per_sm, math.ceil(r.ctas / facts.hw.chip.sm_count) * (r.warps_per_sm // r.ctas_per_sm))
     evidence = (f"{worst.role} waits {percent(share)} of its time for data; {warps} warps an SM (limited by "
                 f"{r.occupancy_limiter}), DRAM {percent(facts.utilization('dram'))} busy")
-    if facts.roles_doing(*TENSOR_TYPES):
+    if staged:
         return Hint("Warps load and then wait: a pipelined loop (T.Pipelined with num_stages of 2 or more) fetches ahead.",
                     evidence, share * 0.6)
     more = "smaller tiles, so that the grid fills the SMs," if r.occupancy_limiter == GRID else "more CTAs an SM"
