@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import GO_ON, FrontendError, UnknownStatement
 from .expr import BLOCK, LOOP, OPAQUE, RUN, THREAD, Value, in_register, loads_of, op_name, text_of
-from .locals import assigns
+from .ifs import join_ifs
 from .loops import MAX_UNROLLED, elementwise_only, has_loop, plain_loop
 from .program import Storage, declare
 from .repetition import SHORTEST
@@ -53,7 +53,7 @@ class Statements:
             raise
 
     def _visit_SeqStmt(self, s: Any) -> None:
-        for part in _join_ifs(list(s.seq)):
+        for part in join_ifs(list(s.seq)):
             if isinstance(part, list):
                 self._if(part[0].condition, part, None)
             else:
@@ -380,24 +380,3 @@ def _join_before_roles(loaded: Collection[Storage]) -> Callable[[Walk], None]:
             walk.sync()
 
     return join
-
-
-def _join_ifs(parts: Iterable[Any]) -> list[Any]:
-    """Consecutive `if c: ...` with one condition become one (a list); the compiler's binding pass had split them."""
-    out: list[Any] = []
-    for s in parts:
-        if type(s).__name__ == "IfThenElse" and s.else_case is None:
-            last = out[-1] if out else None
-            if isinstance(last, list) and _equal(last[0].condition, s.condition) and not assigns(last[-1].then_case):
-                last.append(s)
-                continue
-            out.append([s])
-        else:
-            out.append(s)
-    return [p[0] if isinstance(p, list) and len(p) == 1 else p for p in out]
-
-
-def _equal(a: Any, b: Any) -> bool:
-    import tvm
-
-    return bool(tvm.ir.structural_equal(a, b))

@@ -25,6 +25,10 @@ PARTIAL = 64  #: operations of one iteration that it makes of several otherwise:
 _FLOATING = ("Add", "Sub", "Mul", "Div", "Max", "Min")
 
 
+class _Other(Exception):
+    """Something stands in the loop that keeps it from being taken apart; it is executed step by step."""
+
+
 @dataclass
 class Part:
     """One statement with the loops around it, and how many of its operations must follow each other."""
@@ -106,7 +110,7 @@ def _leaves(t: Translator, loop: Any) -> list[_Leaf]:
             if storage.scope == "shared" or storage in t.tracked or t.program.barrier(leaf.target) is not None:
                 return []
             found.append(leaf)
-    except (FrontendError, NotImplementedError):
+    except (FrontendError, _Other):
         return []
     return found
 
@@ -115,14 +119,14 @@ def _walk(t: Translator, s: Any, loops: tuple[Any, ...], binds: tuple[Any, ...])
     kind = type(s).__name__
     if kind == "For":
         if int(s.kind) not in (0, 1, 2, 3):
-            raise NotImplementedError
+            raise _Other
         t.constant(s.extent)
         yield from _walk(t, s.body, (*loops, s), binds)
     elif kind == "SeqStmt":
         for part in s.seq:
             if type(part).__name__ == "Bind":
                 if part.var in t.steering_vars:
-                    raise NotImplementedError
+                    raise _Other
                 binds = (*binds, part)
             else:
                 yield from _walk(t, part, loops, binds)
@@ -133,7 +137,7 @@ def _walk(t: Translator, s: Any, loops: tuple[Any, ...], binds: tuple[Any, ...])
         spread = math.prod(t.constant(x.extent) for x in loops if int(x.kind) == 1) / t.program.threads
         yield _Leaf(s, loops, binds, reads, operations * serial * max(spread, 1.0))
     elif not (kind == "Evaluate" and type(s.value).__name__ != "Call"):
-        raise NotImplementedError
+        raise _Other
 
 
 def _look(values: list[Any]) -> tuple[frozenset[Any], int]:

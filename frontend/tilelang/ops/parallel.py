@@ -23,7 +23,8 @@ from ..walk import Walk
 from ..warps import Active, Share
 from ..widths import fragment_lanes, linear_lanes, linear_row_bytes, mma_access_bytes, row_alignment, vector_elements
 from .addresses import Addresses
-from .nest import Collector, Group, Item, Loop
+from .kept import contents_lines
+from .nest import Collector, Group, Loop
 from .pieces import apart, rounds, selects
 
 
@@ -44,7 +45,7 @@ def parallel_nest(t: Translator, s: Any, chain: int = 1, varies: frozenset[Any] 
             t.compile.env[loop.var] = Value(f"x{i}", LOOP | NEST)
         _bind(t, {**{v: e for v, e in inlined.items() if threads}, **dict(collector.binds)})
         operation = Elementwise(t, group, collector.binds, planned, chain, varies)
-        lines = [line for item in group.items for line in _contents(t, group, item)]
+        lines = [line for item in group.items for line in contents_lines(t, group, item)]
         t.compile.env = dict(saved)
         accesses = [*operation.reads, *operation.writes]
         t.touch(*(a.storage for a in accesses))
@@ -93,32 +94,6 @@ def _has_parallel(s: Any) -> bool:
 def _thread_loops(t: Translator) -> tuple[Loop, ...]:
     axes = {axis: var for var, axis in t.program.thread_vars.items()}
     return tuple(Loop(axes[a], t.program.thread_extents[a], -1, a) for a in (2, 1, 0) if a in axes)
-
-
-def _contents(t: Translator, group: Group, item: Item) -> list[str]:
-    """Keep the contents of a buffer that steers control."""
-    if item.target is None or t.program.barrier(item.target.buffer) is not None:
-        return []
-    storage = t.program.storage(item.target.buffer)
-    if storage not in t.tracked or t.is_scalar(storage):
-        return []
-    forget = [f"R.contents.forget({storage.index})"]
-    if item.kind == "atomic" or item.value is None:
-        return forget
-    t.compile.guarded += 1  # computed for all iterations and threads, also those that a condition excludes
-    try:
-        parts = [t.compile(i) for i in item.target.indices]
-        value = t.compile(item.value)
-        conditions = [t.compile(c) for c in group.conditions]
-    except Exception:  # noqa: BLE001  data
-        return forget
-    finally:
-        t.compile.guarded -= 1
-    names = ", ".join(f"x{i}" for i in range(len(group.loops)))
-    index = ", ".join(p.src for p in parts)
-    condition = " & ".join(f"({c.src})" for c in conditions) or "True"
-    extents = tuple(x.extent for x in group.loops)
-    return [f"R.contents.store({storage.index}, lambda {names}: (({index},), {value.src}, {condition}), {extents})"]
 
 
 class Elementwise:
